@@ -190,7 +190,12 @@ class NbestList:
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
             words = self.header.words
             return [float(_count(words, one.text)) for one in self.hypotheses]
+        column = self.header.columns.get(name)
         try:
+            if column is not None and column.is_component:
+                return [
+                    hypothesis.scores.get(name, 0.0) for hypothesis in self.hypotheses
+                ]
             return [hypothesis.scores[name] for hypothesis in self.hypotheses]
         except KeyError:
             present = {

@@ -270,21 +270,26 @@ FORMATS: Registry[Any] = Registry(
             "WeNet decoder_main --output_nbest",
         ),
         "whisper": (
-            "rescore.asr.formats.speech:WHISPER",
+            "rescore.formats.shaped:WHISPER",
             "Whisper or whisper.cpp JSON",
         ),
-        "parakeet": ("rescore.asr.formats.speech:PARAKEET", "parakeet.cpp JSON"),
+        "parakeet": ("rescore.formats.shaped:PARAKEET", "parakeet.cpp JSON"),
         "brain-to-text": (
             "rescore.asr.formats.speech:BRAIN_TO_TEXT",
             "brain-to-text n-best rows",
         ),
         "speech": (
-            "rescore.asr.formats.speech:SERVICES",
-            "Azure, Google, AWS or Vosk JSON",
+            "rescore.formats.shaped:SPEECH",
+            "JSON of services: Azure, Google, AWS, Deepgram, Vosk, ...",
         ),
         "fairseq": ("rescore.formats.translation:FAIRSEQ", "fairseq log"),
         "moses": ("rescore.formats.translation:MOSES", "Moses or Marian n-best"),
         "opennmt": ("rescore.formats.translation:OPENNMT", "OpenNMT n_best lines"),
+        "openai": ("rescore.formats.shaped:OPENAI", "OpenAI batch results"),
+        "ctranslate2": (
+            "rescore.formats.shaped:CTRANSLATE2",
+            "CTranslate2 results, as JSON",
+        ),
         "hf": (
             "rescore.formats.records:HUGGING_FACE",
             "Hugging Face generate, as JSON",

@@ -179,7 +179,7 @@ class _Track:
         timed = []
         if self.times:
             for place in range(*span):
-                timed.append((self.words[place], *self.times[place]))
+                timed.append((self.words[place], self.times[place]))
         return piece_times(self.text(span), timed)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 
 import click
@@ -20,8 +21,8 @@ import click
 from rescore.cli.bridge import command
 from rescore.errors import UserError
 from rescore.files import write_text
-from rescore.formats.reading import fairseq_logs
-from rescore.formats.source import Source
+from rescore.formats.reading import fairseq_logs, iterate
+from rescore.formats.source import Source, sniff
 from rescore.lms import shipped, shipped_models
 from rescore.lms.cards import describe, model_card
 from rescore.options import Declared, option
@@ -209,6 +210,40 @@ def _candidates(place: Path) -> Iterator[tuple[str, Iterable[Path]]]:
     yield "icefall", _matching(paths, "recogs-*.txt")
     yield "NeMo", _matching(paths, "preds_out_width*.tsv")
     yield "native lists", _matching(paths, "?*.jsonl")
+    yield from _by_contents(paths)
+
+
+MOST_FILES = 2000
+"""Files that are opened to find lists, at most."""
+SOUNDS = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".sph")
+"""Endings of files that are not opened."""
+
+
+def _by_contents(paths: Iterable[Path]) -> Iterator[tuple[str, list[Path]]]:
+    """Yield each format with the files that have it by their contents, and whose first
+    list can be read.
+    """
+    by_format: dict[str, list[Path]] = {}
+    visible = (path for path in paths if not path.name.startswith("."))
+    readable = (path for path in visible if path.suffix.lower() not in SOUNDS)
+    for path in islice(filter(Path.is_file, readable), MOST_FILES):
+        name = _format_of(path)
+        if name is not None:
+            by_format.setdefault(name, []).append(path)
+    yield from by_format.items()
+
+
+def _format_of(path: Path) -> str | None:
+    """Return the format of a file of lists; None for any other file."""
+    try:
+        name = sniff(Source(path))
+        if name is None:
+            return None
+        first = next(iterate([path], name))
+    except UserError:
+        return None
+    # any JSON with a text has the format of last resort
+    return name if name != "json" or len(first.hypotheses) > 1 else None
 
 
 def _below(place: Path) -> Iterator[Path]:

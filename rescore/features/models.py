@@ -4,13 +4,17 @@ the columns that files and expansions bring.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 
 from rescore.columns import Role
-from rescore.errors import UserError
+from rescore.dataset import Dataset
+from rescore.errors import UserError, counted
 from rescore.expansion import Expansion
 from rescore.features.base import Bounds, Feature, Situation, Weighed
 from rescore.tuning.folds import choose_columns
+
+log = logging.getLogger(__name__)
 
 COUNTS = (Role.COUNT, Role.FREE)
 """Roles of columns whose weight is a bonus."""
@@ -50,6 +54,7 @@ class Components(Feature):
             )
         for expansion in expansions:
             expansion.check_components(at.basis, columns)
+        _tell_absent(at.basis, columns)
 
     def weighed(self, at: Situation) -> Iterator[Weighed]:
         """Yield a weight without bounds for each part, with --components."""
@@ -63,6 +68,26 @@ class Components(Feature):
         )
         for name in columns:
             yield Weighed(name, Bounds.FREE)
+
+
+def _tell_absent(lists: Dataset, columns: Sequence[str]) -> None:
+    """Log how many hypotheses lack a part of the score, which is then 0."""
+    wanted = set(columns)
+    number = 0
+    example = ""
+    for nbest in lists:
+        for hypothesis in nbest.hypotheses:
+            absent = wanted - hypothesis.scores.keys()
+            if absent:
+                number += 1
+                example = example or f"{nbest.id}, {min(absent)}"
+    if number:
+        log.warning(
+            "--components: %s without some parts of the score, which count as 0"
+            " (first: %s)",
+            counted(number, "hypothesis"),
+            example,
+        )
 
 
 class Counts(Feature):

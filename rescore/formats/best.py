@@ -11,14 +11,21 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from itertools import chain, groupby, islice, takewhile
+from itertools import chain, islice, takewhile
 from pathlib import Path
 from typing import IO
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.formats.audio import RecordingSegment
-from rescore.formats.times import TIMED, spread, timed_pieces
+from rescore.formats.times import (
+    TIMED,
+    TimedWord,
+    Times,
+    filled,
+    spread,
+    timed_pieces,
+)
 from rescore.formats.writing import checked_id
 from rescore.nbest import Hypothesis, NbestList
 
@@ -26,15 +33,6 @@ log = logging.getLogger(__name__)
 
 Segments = Mapping[str, RecordingSegment] | None
 """The segments of utterances by id."""
-Times = tuple[float, float]
-"""The start and the end of a word in its recording, in seconds."""
-_Word = tuple[str, Times | None]
-"""A word with its times, if they are known."""
-
-LETTER = 0.1
-"""Seconds for a letter of a word without times at the beginning or the end of a
-recording.
-"""
 SEAM = 10.0
 """Seconds by which the pieces of a recording may overlap; lists that overlap by more
 are in another order.
@@ -140,7 +138,7 @@ class BestWriter:
         """The start of the last word that was written."""
         self._end: float | None = None
         """The end of the last word; None where no time of the recording is known."""
-        self._waiting: list[tuple[str, str, list[_Word]]] = []
+        self._waiting: list[tuple[str, str, list[TimedWord]]] = []
         """A text with its id and words, and texts behind it without times: their times
         depend on the times that follow.
         """
@@ -212,7 +210,9 @@ class BestWriter:
         self._last = 0.0
         self._end = None
 
-    def _write_times(self, stop: float | None, following: Sequence[_Word] = ()) -> None:
+    def _write_times(
+        self, stop: float | None, following: Sequence[TimedWord] = ()
+    ) -> None:
         """Write the texts that are kept; they share the time before `stop`, if it is
         known, with words that follow.
         """
@@ -222,9 +222,9 @@ class BestWriter:
         has_limit = self._end is not None or stop is not None
         if words and not has_times and not has_limit:
             raise _no_times(self._path, self._waiting[0][0])
-        filled = iter(_filled(words, self._end, stop))
+        timed = iter(filled(words, self._end, stop))
         for _, text, kept in self._waiting:
-            own = list(islice(filled, len(kept)))
+            own = list(islice(timed, len(kept)))
             if not own:
                 continue
             self._end = own[-1][1][1]
@@ -318,8 +318,8 @@ def word_times(nbest: NbestList, text: str) -> list[tuple[str, float, float]] | 
         return None
     words = _aligned(nbest, text)
     known = [span for _, span in words if span] or [timed[0].times[0]]
-    filled = _filled(words, known[0][0], known[-1][1])
-    return [(word, start, end) for word, (start, end) in filled]
+    timed_words = filled(words, known[0][0], known[-1][1])
+    return [(word, start, end) for word, (start, end) in timed_words]
 
 
 def rewritten(hypothesis: Hypothesis, text: str) -> Hypothesis:
@@ -335,7 +335,7 @@ def rewritten(hypothesis: Hypothesis, text: str) -> Hypothesis:
     return replace(hypothesis, text=text, times=times)
 
 
-def _aligned(nbest: NbestList, text: str, offset: float = 0.0) -> list[_Word]:
+def _aligned(nbest: NbestList, text: str, offset: float = 0.0) -> list[TimedWord]:
     """Return the words of a text with the times that are known, moved by `offset`
     seconds.
     """
@@ -345,7 +345,7 @@ def _aligned(nbest: NbestList, text: str, offset: float = 0.0) -> list[_Word]:
         return [(word, None) for word in new]
     old = [piece.strip() for piece in timed_pieces(source.text)]
     times = [(offset + start, offset + end) for start, end in source.times]
-    words: list[_Word] = []
+    words: list[TimedWord] = []
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     for kind, first, last, begin, end in matcher.get_opcodes():
         spans: Sequence[Times | None] = [None] * (end - begin)
@@ -372,35 +372,3 @@ def _source_of_times(nbest: NbestList, text: str) -> Hypothesis | None:
         key=lambda hypothesis: hypothesis.scores.get(FIRST_PASS, 0.0),
         default=None,
     )
-
-
-def _filled(
-    words: Sequence[_Word], start: float | None, stop: float | None
-) -> list[tuple[str, Times]]:
-    """Return the words with times: words without times share the time between their
-    neighbours, or from `start`, or to `stop`.
-    """
-    filled: list[tuple[str, Times]] = []
-    for is_timeless, group in groupby(words, key=lambda word: word[1] is None):
-        run = list(group)
-        if not is_timeless:
-            filled += [(word, span) for word, span in run if span]
-            continue
-        texts = [word for word, _ in run]
-        rest = words[len(filled) + len(run) :]
-        before = filled[-1][1][1] if filled else start
-        after = rest[0][1][0] if rest and rest[0][1] else stop
-        span = _gap(before, after, LETTER * sum(map(len, texts)))
-        filled += zip(texts, spread(texts, span), strict=True)
-    return filled
-
-
-def _gap(before: float | None, after: float | None, length: float) -> Times:
-    """Return the time between two neighbours; where one of them is missing, the gap has
-    this length.
-    """
-    if before is None:
-        before = max(0.0, (after or 0.0) - length)
-    if after is None:
-        after = before + length
-    return min(before, after), after

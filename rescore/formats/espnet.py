@@ -215,7 +215,9 @@ def _parts(folder: Path) -> list[Path]:
 def _rank(best: Path, warnings: InputWarnings) -> Iterator[tuple[str, Hypothesis]]:
     """Yield the hypothesis of each utterance in the folder of one rank."""
     scores = table(best / "score", warnings)
-    texts = table(best / "text", warnings)
+    # OWSM's `text` has the language, the task and times as words
+    plain = best / "text_nospecial"
+    texts = table(plain if plain.is_file() else best / "text", warnings)
     unpaired = scores.keys() ^ texts.keys()
     if unpaired:
         name = next(iter(unpaired))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -31,14 +32,17 @@ from rescore.formats.references import (
     with_references,
     with_sources,
 )
+from rescore.formats.shaped import Shaped, ShapeOptions
 from rescore.formats.source import (
     NO_SCORES,
+    TAGS,
     TWICE,
     InputWarnings,
     ReadOptions,
     Source,
     sniff,
 )
+from rescore.formats.times import timed_pieces
 from rescore.formats.unknown import unknown
 from rescore.nbest import Header, Hypothesis, NbestList, are_means, check_scores
 from rescore.parts import FORMATS
@@ -103,8 +107,9 @@ def iterate(
     warnings = InputWarnings(strict)
     for path in expanded(paths):
         source = path if isinstance(path, Source) else Source(path, warnings)
-        reader = _format(source, format_name or named_table(source, options))
-        lists = reader.read(source, options or ReadOptions())
+        options = options or ReadOptions()
+        reader = _format(source, format_name or named_table(source, options), options)
+        lists = reader.read(source, options)
         if told:
             lists = source.timed(lists)
         headers = _Headers(source, reader)
@@ -114,6 +119,8 @@ def iterate(
                 raise UserError(f"{place}: is duplicated; give each utterance once")
             seen.add(nbest.id)
             check_scores(nbest, place)
+            if _drop_tags(nbest):
+                warnings.add("list", TAGS, place)
             _choose_first_pass(nbest, s2s, place, warnings)
             _check_columns(nbest, place)
             nbest.header = headers.of(nbest)
@@ -252,8 +259,13 @@ def named_table(source: Source, options: ReadOptions | None) -> str | None:
     return None
 
 
-def _format(source: Source, name: str | None) -> Format:
-    """Return the format with this name; without a name, detect it."""
+def _format(source: Source, name: str | None, options: ReadOptions) -> Format:
+    """Return the format with this name, or the reader of the user's shape; without
+    either, detect the format.
+    """
+    shape = options.of(ShapeOptions).shape
+    if shape is not None:
+        return Shaped("", [shape])
     name = name or sniff(source)
     if name is None:
         raise UserError(f"{source.name}: {unknown(source)}")
@@ -290,6 +302,43 @@ class _Headers:
                 means=are_means(nbest),
             )
         return self._complete
+
+
+_TAG = re.compile(r"<\|[^<>|\s]{0,40}\|>")
+"""A tag of Whisper, SenseVoice, FunASR or OWSM: a language, a task, a time."""
+
+
+def _drop_tags(nbest: NbestList) -> bool:
+    """Remove tags from the texts of a list, with the times of words that are tags.
+
+    Returns:
+        Whether a text had a tag.
+    """
+    has_tags = False
+    for hypothesis in nbest.hypotheses:
+        if "<|" not in hypothesis.text or not _TAG.search(hypothesis.text):
+            continue
+        has_tags = True
+        if hypothesis.times:
+            _drop_timed_tags(hypothesis)
+        else:
+            hypothesis.text = " ".join(_TAG.sub(" ", hypothesis.text).split())
+    return has_tags
+
+
+def _drop_timed_tags(hypothesis: Hypothesis) -> None:
+    """Remove tags from a text whose pieces have times."""
+    pieces = []
+    times = []
+    for piece, span in zip(
+        timed_pieces(hypothesis.text), hypothesis.times, strict=True
+    ):
+        rest = _TAG.sub("", piece)
+        if rest.strip():
+            pieces.append(rest)
+            times.append(span)
+    hypothesis.text = "".join(pieces).strip()
+    hypothesis.times = tuple(times)
 
 
 def _is_scored(nbest: NbestList) -> bool:

@@ -14,6 +14,7 @@ A record is a list of hypotheses, in one of the shapes
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +23,10 @@ from typing import Any, ClassVar
 from rescore.columns import FIRST_PASS, Column
 from rescore.errors import UserError, counted
 from rescore.files import loads
-from rescore.formats.source import Place, ReadOptions, Source
+from rescore.formats import paths
+from rescore.formats.shaped import times_of
+from rescore.formats.shapes import shipped
+from rescore.formats.source import NULL, InputWarnings, Place, ReadOptions, Source
 from rescore.formats.text import grouped, identity_of, json_number, strip_markup
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import Declared, option
@@ -97,6 +101,10 @@ class Records:
     """Further columns and their keys, from --field."""
     systems: tuple[str, ...] = ()
     """The keys of all systems' texts, from --field."""
+    named: tuple[str, ...] = ()
+    """The keys from --field, which may be places within objects and lists."""
+    timed: str = ""
+    """The shape that says where the times of words stand."""
     Options: ClassVar = Fields
     place: Place = Place.OWN_MARK
 
@@ -118,7 +126,7 @@ class Records:
         layout = self.with_fields(options.of(Fields).fields)
         folder = source.path.parent
         lists = (
-            layout._list(value, number, folder, place)
+            layout._list(value, number, folder, place, source.warnings)
             for number, value, place in records_of(source)
         )
         yield from grouped(lists, source.name)
@@ -151,12 +159,23 @@ class Records:
                 "--field system=NAME names one of several systems; give the texts of"
                 " this system: --field text=NAME"
             )
-        return replace(self, **changes, columns=columns, systems=tuple(systems))
+        return replace(
+            self,
+            **changes,
+            columns=columns,
+            systems=tuple(systems),
+            named=tuple(signed(key)[0] for key in fields.values()),
+        )
 
     # --- a record as a list ---
 
     def _list(
-        self, value: Any, number: int, folder: Path, place: str
+        self,
+        value: Any,
+        number: int,
+        folder: Path,
+        place: str,
+        warnings: InputWarnings,
     ) -> tuple[str | None, NbestList]:
         """Return a record as a list, and its id if it is a single hypothesis, which
         further hypotheses may follow.
@@ -167,12 +186,18 @@ class Records:
             raise UserError(
                 f"{place}: expected an object, found {json.dumps(value)[:40]}"
             )
+        value = self._with_named(value)
         key = self._text_key(value, place)
+        value = self._with_texts(value, key, place, warnings)
         id_key = first_of(value, self.id)
         identity = identity_of(value[id_key]) if id_key else str(number)
         hypotheses = []
         for entry, entry_place in self._entries(value, key, place):
             hypotheses.append(self._hypothesis(entry, entry_place))
+        if self.timed and isinstance(value[key], str):
+            shape = shipped()[self.timed]
+            best = hypotheses[0]
+            best.times = times_of(shape, value, best.text, place, warnings)
         nbest = NbestList(
             identity,
             hypotheses,
@@ -189,9 +214,44 @@ class Records:
             return identity, nbest
         return None, nbest
 
+    def _with_named(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Return a record, or an object of a hypothesis, with the values of the places
+        that --field names as keys of its own.
+        """
+        for key in self.named:
+            if key in value or not re.search(r"[.\[]", key):
+                continue
+            at_place = paths.first(value, (key,))
+            if at_place is not None:
+                value = {**value, key: at_place}
+        return value
+
+    def _with_texts(
+        self, value: dict[str, Any], key: str, place: str, warnings: InputWarnings
+    ) -> dict[str, Any]:
+        """Return a record with texts in place of null and of lists of tokens."""
+        texts = value[key]
+        entries = texts if isinstance(texts, list) else [texts]
+        are_tokens = _are_tokens(entries, self._score_key(value, key) is not None)
+        changed = []
+        for entry in entries:
+            name = None
+            if isinstance(entry, dict):
+                name = first_of(entry, (*self.text, *GENERIC.text), null=True)
+            if entry is None or (name is not None and entry[name] is None):
+                warnings.add("text", NULL, place)
+                changed.append("" if name is None else {**entry, name: ""})
+            elif are_tokens:
+                changed.append(" ".join(entry))
+            else:
+                changed.append(entry)
+        if changed == entries:
+            return value
+        return {**value, key: changed if isinstance(texts, list) else changed[0]}
+
     def _text_key(self, value: dict[str, Any], place: str) -> str:
         """Return the key of the hypotheses."""
-        key = first_of(value, self.text)
+        key = first_of(value, self.text, null=True)
         if key is not None:
             return key
         if {"weights", "tuned"} <= value.keys():
@@ -291,6 +351,7 @@ class Records:
             value = {"text": entry[0], "score": entry[1]}
         key = None
         if isinstance(value, dict):
+            value = self._with_named(value)
             key = first_of(value, (*self.text, *GENERIC.text))
         if key is None or not isinstance(value[key], str):
             raise UserError(
@@ -359,17 +420,51 @@ def records_of(source: Source) -> Iterator[tuple[int, Any, str]]:
         yield number, value, f"{source.name}: entry {number}"
 
 
-def first_of(value: Mapping[str, Any], keys: Sequence[str]) -> str | None:
+def first_of(
+    value: Mapping[str, Any], keys: Sequence[str], null: bool = False
+) -> str | None:
     """Return the first of some keys that has a value other than null; None if none has.
 
     Args:
         value: An object of JSON.
         keys: The keys, in the order of preference.
+        null: Whether a key whose value is null counts where no other key has a value,
+            and before `text` where a system predicted nothing.
     """
+    absent = None
     for key in keys:
         if value.get(key) is not None:
             return key
-    return None
+        if null and key in value and key in PREDICTED:
+            return key
+        if key in value:
+            absent = absent or key
+    return absent if null else None
+
+
+_SCORE = re.compile(r"[-+]\d.*|\d+\.\d+.*|nan|inf", re.IGNORECASE)
+"""A text that is a score, unlike a token that is a number."""
+
+
+def _are_tokens(entries: Sequence[Any], has_scores: bool) -> bool:
+    """Return whether hypotheses are lists of tokens, not pairs of a text and a score.
+
+    Args:
+        entries: The hypotheses.
+        has_scores: Whether scores stand beside them.
+    """
+    if not entries:
+        return False
+    are_pairs = True
+    for entry in entries:
+        if not isinstance(entry, list):
+            return False
+        for token in entry:
+            if not isinstance(token, str) or len(token.split()) > 1:
+                return False
+        is_pair = len(entry) == 2 and _SCORE.fullmatch(entry[1]) is not None
+        are_pairs = are_pairs and is_pair
+    return has_scores or not are_pairs
 
 
 HUGGING_FACE = Records(
@@ -396,6 +491,7 @@ NEMO = Records(
     ref=("text", "reference"),
     src=(),
     needs=("audio_filepath",),
+    timed="nemo",
 )
 HYPORADISE = Records(
     "HyPoradise",

@@ -28,6 +28,7 @@ from rescore.formats.text import (
     first_words,
     has_entities,
     identity_of,
+    spelled_out,
     split_id,
     split_trn,
     undo_entities,
@@ -477,7 +478,9 @@ def _trn_texts(lines: Sequence[str], path: str) -> Texts | None:
             return None
         text, name = parts
         add_once(texts, name, (text.strip(),), f"{path}: line {number}")
-    return texts or None
+    names = list(texts)
+    spelled = spelled_out([text for (text,) in texts.values()])
+    return {name: (text,) for name, text in zip(names, spelled, strict=True)} or None
 
 
 STM = re.compile(

@@ -64,6 +64,26 @@ BOM = InputProblem(
     "begin with a byte order mark",
     ", which was removed",
 )
+NULL = InputProblem(
+    "is null instead of a text",
+    "are null instead of a text",
+    "; it was read as an empty text",
+)
+UNTIMED = InputProblem(
+    "has no times, or times that run backwards",
+    "have no times, or times that run backwards",
+    "; such a word shares the time between its neighbours",
+)
+UNORDERED = InputProblem(
+    "is not in the order of its times",
+    "are not in the order of their times",
+    "; sorted by time",
+)
+TAGS = InputProblem(
+    "has tags such as <|en|> in its texts",
+    "have tags such as <|en|> in their texts",
+    "; the tags were dropped",
+)
 RANKED = (
     "; their order is the first pass (--s2s rank): minus the log of the rank; --scale 0"
     " (for samples) ignores it"
@@ -137,6 +157,26 @@ GZIP = b"\x1f\x8b"
 """The first bytes of a gzip file."""
 XZ = b"\xfd7zXZ\x00"
 """The first bytes of an xz file."""
+
+
+UTF16 = (b"\xff\xfe", b"\xfe\xff")
+"""The first bytes of a text in UTF-16."""
+
+
+def _check_encoding(start: bytes, name: str) -> None:
+    """Check that a file is not UTF-16, as spreadsheets on Windows write it.
+
+    Args:
+        start: The first bytes.
+        name: The file, for the message.
+
+    Raises:
+        UserError: The file is UTF-16.
+    """
+    if start.startswith(UTF16):
+        raise UserError(
+            f"{name}: is UTF-16, not UTF-8; convert it: iconv -f UTF-16 -t UTF-8"
+        )
 
 
 @contextmanager
@@ -373,6 +413,7 @@ class Source:
                     start = file.read(HEAD)
             else:
                 start = self._once[0]
+            _check_encoding(start, self.name)
             if start.startswith(GZIP):
                 start = zlib.decompressobj(31).decompress(start, HEAD)
             elif start.startswith(XZ):
@@ -422,6 +463,7 @@ class Source:
             return
         with open(self.path, "rb") as file:
             start = file.read(len(XZ))
+            _check_encoding(start, self.name)
             file.seek(0)
             self._file = file
             yield _unpacked(start, file)

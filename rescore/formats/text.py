@@ -73,6 +73,35 @@ def undo_marks(text: str) -> str:
     return " ".join(text.split())
 
 
+_SPACE = "<space>"
+"""The blank in texts whose letters stand apart."""
+
+
+def spelled_out(texts: Sequence[str]) -> list[str]:
+    """Return the texts of a file as words, if letters stand apart in it, with `<space>`
+    between words, as in ESPnet's score_cer; else as they are.
+
+    Args:
+        texts: All texts of the file: a text of a single word has no `<space>`.
+    """
+    tokens = set[str]()
+    for text in texts:
+        tokens.update(text.split())
+    letters = tokens - {_SPACE}
+    if _SPACE not in tokens or not all(map(_is_letter, letters)):
+        return list(texts)
+    joined = []
+    for text in texts:
+        words = " ".join(text.split()).split(_SPACE)
+        joined.append(" ".join("".join(word.split()) for word in words))
+    return joined
+
+
+def _is_letter(token: str) -> bool:
+    """Return whether a token is a letter or a mark such as `<unk>`."""
+    return len(token) == 1 or (token.startswith("<") and token.endswith(">"))
+
+
 def strip_markup(text: str) -> str:
     """Return the text without marks, subwords and entities of toolkits."""
     return undo_entities(undo_bpe(undo_marks(text)))

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
+from difflib import SequenceMatcher
+from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 from rescore.errors import UserError
@@ -111,41 +112,168 @@ def timed_pieces(text: str) -> list[str]:
     return _TIMED.findall(text.strip())
 
 
-def piece_times(
-    text: str, words: Sequence[tuple[str, float, float]]
-) -> tuple[tuple[float, float], ...]:
-    """Return the times of a text's `timed_pieces`. The letters of a word share its time
-    evenly.
+Times = tuple[float, float]
+"""Start and end, in seconds."""
+TimedWord = tuple[str, Times | None]
+"""A word with its times; None if its times are not known."""
+LETTER = 0.1
+"""Seconds for a letter of a word without times at the beginning or the end of a
+recording.
+"""
+
+
+def partial_times(text: str, words: Sequence[TimedWord]) -> list[Times | None]:
+    """Return the times of a text's `timed_pieces`, as far as its words have times. The
+    letters of a word share its time evenly.
 
     Args:
         text: The text.
-        words: The words as a toolkit cuts them, with start and end in seconds.
+        words: The words as a toolkit cuts them.
 
     Returns:
-        The start and the end of each piece, in seconds; empty if the text has other
-        words.
+        The start and the end of each piece, in seconds, or None; an empty list if no
+        word has times, or most pieces are not among the words.
     """
     pieces = [piece.strip() for piece in timed_pieces(text)]
+    if not any(span for _, span in words):
+        return []
     if len(words) == len(pieces):
-        return tuple((start, end) for _, start, end in words)
-    spelled = ["".join(word.split()) for word, _, _ in words]
+        return [span for _, span in words]
+    spelled = ["".join(word.split()) for word, _ in words]
     theirs = "".join(spelled)
     ours = "".join(pieces)
-    if len(theirs) != len(ours) or theirs.lower() != ours.lower():
-        return ()
-    starts = []
-    ends = []
-    for word, (_, start, end) in zip(spelled, words, strict=True):
+    if len(theirs) == len(ours) and theirs.lower() == ours.lower():
+        return _times_by_letters(pieces, spelled, [span for _, span in words])
+    return _times_by_words(pieces, words)
+
+
+def _times_by_letters(
+    pieces: Sequence[str], spelled: Sequence[str], spans: Sequence[Times | None]
+) -> list[Times | None]:
+    """Return the times of pieces that have the letters of the words, cut elsewhere."""
+    starts: list[float | None] = []
+    ends: list[float | None] = []
+    for word, span in zip(spelled, spans, strict=True):
+        if span is None:
+            starts += [None] * len(word)
+            ends += [None] * len(word)
+            continue
+        start, end = span
         for letter in range(len(word)):
             starts.append(start + (end - start) * letter / len(word))
             ends.append(start + (end - start) * (letter + 1) / len(word))
-    times = []
+    times: list[Times | None] = []
     first = 0
     for piece in pieces:
         last = first + len(piece) - 1
-        times.append((starts[first], ends[last]))
+        start_of_piece = starts[first]
+        end_of_piece = ends[last]
+        if start_of_piece is None or end_of_piece is None:
+            times.append(None)
+        else:
+            times.append((start_of_piece, end_of_piece))
         first = last + 1
-    return tuple(times)
+    return times
+
+
+def _times_by_words(
+    pieces: Sequence[str], words: Sequence[TimedWord]
+) -> list[Times | None]:
+    """Return the times of the pieces that are among the words, in the same order."""
+    known: list[TimedWord] = []
+    for word, span in words:
+        parts = [part.strip() for part in timed_pieces(word)]
+        spans: Sequence[Times | None] = [None] * len(parts)
+        if span is not None:
+            spans = spread(parts, span)
+        known += zip(parts, spans, strict=True)
+    theirs = [_letters(word) for word, _ in known]
+    ours = [_letters(piece) for piece in pieces]
+    times: list[Times | None] = [None] * len(pieces)
+    matched = 0
+    matcher = SequenceMatcher(None, theirs, ours, autojunk=False)
+    for first, begin, length in matcher.get_matching_blocks():
+        matched += length
+        for place in range(length):
+            times[begin + place] = known[first + place][1]
+    if 2 * matched < len(pieces) or not any(times):
+        return []
+    return times
+
+
+def _letters(word: str) -> str:
+    """Return the letters and digits of a word without case; a mark alone is itself."""
+    return "".join(filter(str.isalnum, word.casefold())) or word
+
+
+def filled(
+    words: Sequence[TimedWord], start: float | None = None, stop: float | None = None
+) -> list[tuple[str, Times]]:
+    """Return the words with times: words without times share the time between their
+    neighbours by letters.
+
+    Args:
+        words: The words, of which one has times unless there is a start or a stop.
+        start: The time from which words at the beginning may share, in seconds.
+        stop: The time up to which words at the end may share, in seconds.
+    """
+    result: list[tuple[str, Times]] = []
+    for is_timeless, group in groupby(words, key=lambda word: word[1] is None):
+        run = list(group)
+        if not is_timeless:
+            result += [(word, span) for word, span in run if span]
+            continue
+        texts = [word for word, _ in run]
+        rest = words[len(result) + len(run) :]
+        before = result[-1][1][1] if result else start
+        after = rest[0][1][0] if rest and rest[0][1] else stop
+        span = _gap(before, after, LETTER * sum(map(len, texts)))
+        result += zip(texts, spread(texts, span), strict=True)
+    return result
+
+
+def _gap(before: float | None, after: float | None, length: float) -> Times:
+    """Return the time between two neighbours; where one of them is missing, the gap has
+    this length.
+    """
+    if before is None:
+        before = max(0.0, (after or 0.0) - length)
+    if after is None:
+        after = before + length
+    return min(before, after), after
+
+
+def time_order(starts: Sequence[float]) -> list[int]:
+    """Return the order of starts, as their places.
+
+    Systems write words that overlap by less than `ROUNDING` in the order in which they
+    heard them, so such starts are in order.
+
+    Args:
+        starts: Starts in seconds.
+    """
+    if all(start >= before - ROUNDING for before, start in pairwise(starts)):
+        return list(range(len(starts)))
+    return sorted(range(len(starts)), key=starts.__getitem__)
+
+
+def piece_times(text: str, words: Sequence[TimedWord]) -> tuple[Times, ...]:
+    """Return the times of a text's `timed_pieces`; pieces without times share the time
+    between their neighbours.
+
+    Args:
+        text: The text.
+        words: The words as a toolkit cuts them.
+
+    Returns:
+        The start and the end of each piece, in seconds; empty if the text has other
+        words, or no word has times.
+    """
+    spans = partial_times(text, words)
+    if not spans:
+        return ()
+    pieces = [piece.strip() for piece in timed_pieces(text)]
+    return tuple(span for _, span in filled(list(zip(pieces, spans, strict=True))))
 
 
 def checked_times(
@@ -172,7 +300,7 @@ def checked_times(
         )
     timed = []
     for word, (start, end) in zip(words, times, strict=True):
-        timed.append((word, *Span.read(start, end, place)))
+        timed.append((word, Span.read(start, end, place)))
     return piece_times(text, timed)
 
 

@@ -207,6 +207,13 @@ class _Moses:
 def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
     """Return the id and the hypothesis of a line."""
     columns = [column.strip() for column in text.split("|||")]
+    if len(columns) == 3 and "=" in columns[2]:
+        # marian-scorer --n-best adds its score to lists without totals
+        features = list(_features(columns[2], place).values())
+        if len(features) == 1:
+            return columns[0], Hypothesis(
+                strip_markup(columns[1]), {FIRST_PASS: features[0]}
+            )
     if len(columns) < 4:
         raise UserError(
             f"{place}: expected `id ||| hypothesis ||| features ||| total`, found"
@@ -297,8 +304,8 @@ def _write_beside(path: str, ending: str, what: str, texts: list[str]) -> None:
 
 
 class _Opennmt:
-    """OpenNMT and CTranslate2: `-n_best N` writes N lines a sentence, without
-    scores.
+    """OpenNMT and CTranslate2: `-n_best N` writes N lines a sentence, without scores,
+    or with a score behind a tab (OpenNMT) or before bars (CTranslate2).
     """
 
     Options = ListSize
@@ -309,7 +316,7 @@ class _Opennmt:
         return False
 
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield the lists; the order of their lines is the first pass.
+        """Yield the lists; without scores, the order of their lines is the first pass.
 
         Args:
             source: The file.
@@ -324,8 +331,43 @@ class _Opennmt:
                 f"{source.name}: cannot tell how many lines belong to a sentence; give"
                 " --nbest-size N"
             )
-        hypotheses = (Hypothesis(strip_markup(text)) for text in source.lines())
-        yield from portions(hypotheses, size, source.name)
+        yield from portions(_scored_lines(source), size, source.name)
+
+
+_SCORE = r"(?P<score>-?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|inf))"
+_WITH_SCORES = (
+    re.compile(rf"(?P<text>.*)\t{_SCORE}", re.IGNORECASE),
+    re.compile(rf"{_SCORE} \|\|\| ?(?P<text>.*)", re.IGNORECASE),
+)
+"""Lines with scores: of OpenNMT-py with `-with_score`, and of CTranslate2 with
+`with_scores`.
+"""
+
+
+def _scored_lines(source: Source) -> Iterator[Hypothesis]:
+    """Yield the hypothesis of each line, with its score if all lines at the beginning
+    of the file have one.
+
+    Raises:
+        UserError: A later line has no score.
+    """
+    head = source.head.split("\n")
+    whole_lines = [line.rstrip("\r") for line in head[:-1] or head]
+    form = None
+    for candidate in _WITH_SCORES:
+        if whole_lines and all(map(candidate.fullmatch, whole_lines)):
+            form = candidate
+    for number, text in enumerate(source.lines(), 1):
+        if form is None:
+            yield Hypothesis(strip_markup(text))
+            continue
+        match = form.fullmatch(text)
+        if match is None:
+            raise UserError(
+                f"{source.name}: line {number}: no score, unlike the lines before it"
+            )
+        scores = {FIRST_PASS: float(match["score"])}
+        yield Hypothesis(strip_markup(match["text"]), scores)
 
 
 FAIRSEQ = _Fairseq()

@@ -8,6 +8,8 @@ sum over its sentences.
 from __future__ import annotations
 
 import logging
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -15,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.metrics.normalise import UNSPACED, Normaliser
+from rescore.metrics.normalise import UNSPACED, ZERO_WIDTH, Normaliser
 from rescore.nbest import NbestList
 from rescore.options import Declared, NoOptions, OptionValues, settings_of
 
@@ -363,6 +365,7 @@ def warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:
         metric: The metric.
         lists: The lists; the references of the first 100 are looked at.
     """
+    warn_of_forms(metric, lists)
     if metric.words is None or metric.words.unit != "space":
         return
     if metric.unit != "character" and _is_unspaced(lists[:100]):
@@ -371,6 +374,50 @@ def warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:
             " words; give --metric cer, --metric mer, or --split-characters",
             metric.name,
         )
+
+
+def warn_of_forms(metric: Metric, lists: Sequence[NbestList]) -> None:
+    """Log a warning if texts and references have letters in different Unicode forms, or
+    if the normaliser removes vowels.
+
+    Args:
+        metric: The metric; nothing is said of a metric without a word normaliser.
+        lists: The lists; the first 100 are looked at.
+    """
+    words = metric.words
+    if words is None:
+        return
+    references: list[str] = []
+    hypotheses: list[str] = []
+    for nbest in lists[:100]:
+        references += nbest.references
+        hypotheses += [hypothesis.text for hypothesis in nbest.hypotheses]
+    if not words.nfkc and _is_composed(references) != _is_composed(hypotheses):
+        log.warning(
+            "the texts and the references write letters in different Unicode forms, or"
+            " one of them has characters without width; give --nfkc"
+        )
+    if words.whisper_basic and any(map(_VOWEL_MARKS.search, references)):
+        log.warning(
+            "--whisper-basic removes the vowels of this script, which are marks; give"
+            " --drop-punctuation, which keeps marks, instead"
+        )
+
+
+_VOWEL_MARKS = re.compile("[\u0900-\u0dff\u0e31-\u0e4e\u0eb1-\u0ecd\u0f71-\u0f84]")
+"""Letters of the scripts of India, Thai, Lao and Tibetan, where vowels are marks."""
+
+
+def _is_composed(texts: Sequence[str]) -> bool:
+    """Return whether all texts are in Unicode's form NFC, without characters of no
+    width.
+    """
+    for text in texts:
+        if text.isascii():
+            continue
+        if ZERO_WIDTH.search(text) or not unicodedata.is_normalized("NFC", text):
+            return False
+    return True
 
 
 def _is_unspaced(lists: Sequence[NbestList]) -> bool:

@@ -20,7 +20,9 @@ from rescore.metrics.counting import CLOSEST, Counts, error_counts
 from rescore.nbest import UNSPACED_LETTERS
 from rescore.options import Declared, option
 
-UNKNOWN = ("<unk>", "[unk]")
+ZERO_WIDTH = re.compile("[\u200b\u2060\ufeff]")
+"""Characters without width that say nothing about a word."""
+UNKNOWN = ("<unk>", "[unk]", "\u2047")
 """A recogniser's unknown word, in any case."""
 YES = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown", "nfkc")
 """The switches that signatures name."""
@@ -83,7 +85,7 @@ class Normaliser(Declared):
         False, "WER, CER: normalise hypotheses and references with Unicode NFKC."
     )
     """Unicode's compatibility forms: full-width letters and digits, for example, become
-    the usual ones.
+    the usual ones. Characters without width are removed.
     """
     split_characters: bool = option(
         False, "WER, confidences, rover: each character is a word."
@@ -107,7 +109,7 @@ class Normaliser(Declared):
     def _normalised(self, text: str) -> str:
         """Return a text after the rules that do not need its words."""
         if self.nfkc:
-            text = unicodedata.normalize("NFKC", text)
+            text = unicodedata.normalize("NFKC", ZERO_WIDTH.sub("", text))
         for name in PACKAGED:
             if value := getattr(self, name):
                 normalise = _packaged(name).normaliser(name, value)

@@ -40,7 +40,7 @@ def test_several_paths_of_sherpa(tmp_path: Path) -> None:
         (3, "hypotheses is no list"),
         ([3], 'the key "text" is missing'),
     ):
-        with pytest.raises(UserError, match=f"log: line 1: {message}"):
+        with pytest.raises(UserError, match=f"log: line 1.*: {message}"):
             read(tmp_path, "log", json.dumps({**best, "hypotheses": wrong}) + "\n")
 
 
@@ -96,10 +96,10 @@ def test_parakeet_cpp(tmp_path: Path) -> None:
     assert (found.id, found.hypotheses[0].text) == ("call-7", "hello you")
     assert found.hypotheses[0].times == ((0.08, 0.4), (0.4, 0.56))
     for wrong, message in (
-        ({"hypotheses": 3}, "expected an object"),
+        ({"hypotheses": 3}, "hypotheses is no list"),
         ({"hypotheses": [{}]}, 'the key "text" is missing'),
     ):
-        with pytest.raises(UserError, match=f"x.json: {message}"):
+        with pytest.raises(UserError, match=f"x.json.*: {message}"):
             read(tmp_path, "x.json", json.dumps({"frame_sec": 0.08} | wrong))
 
 

@@ -518,7 +518,7 @@ def test_the_default_json_of_aws(tmp_path: Path) -> None:
             {"results": {"transcripts": [{"transcript": "a"}], "items": [1]}}
         ),
     )
-    with pytest.raises(UserError, match="no alternatives in it"):
+    with pytest.raises(UserError, match="word 1: expected an object"):
         read_recordings(path)
 
 

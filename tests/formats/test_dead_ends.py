@@ -223,13 +223,13 @@ def test_parts_of_scores_in_records(tmp_path: Path) -> None:
             ["phrase 1: no alternatives"],
         ),
         (
-            '{"recognizedPhrases": [{"nBest": [{"confidence": 1, "lexical": "c"}]}]}',
-            ["no hypotheses"],
+            '{"recognizedPhrases": [{"nBest": [{"confidence": 1}]}]}',
+            ['phrase 1, alternative 1: the key "lexical" is missing'],
         ),
-        ('{"alternatives": [7]}', ["alternative 1: no text"]),
+        ('{"alternatives": [7]}', ['alternative 1: the key "text" is missing']),
         (
             '{"NBest": [{"Lexical": "a", "Confidence": "x"}]}',
-            ['confidence is "x", not a number'],
+            ['Confidence is "x", not a number'],
         ),
         ('{"id": "u", "hyps": ["a", 7]}', ["line 1, hyps 2: expected a text"]),
         (

@@ -13,7 +13,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,9 +31,22 @@ from rescore.asr.formats.contents import (
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.references import STM, cheapest, readings
-from rescore.formats.source import InputWarnings, Source, sniff
+from rescore.formats.source import (
+    UNORDERED,
+    UNTIMED,
+    InputWarnings,
+    Source,
+    sniff,
+)
 from rescore.formats.text import split_id, split_trn, stem_of
-from rescore.formats.times import Span, spread
+from rescore.formats.times import (
+    Span,
+    TimedWord,
+    filled,
+    spread,
+    time_order,
+    timed_pieces,
+)
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Hypothesis, NbestList, ranking
 
@@ -215,14 +228,14 @@ def read_systems(
     systems = []
     for path in paths:
         systems.append([_read_file(file) for file in Source(path, warnings).files()])
-    warnings.report()
     systems = _identified(systems)
     names: set[str] = set()
     for files in systems:
         names |= {piece.name for piece in _pieces_of(files) if not piece.is_id}
     known = _Names(names)
     split = _with_channels(systems)
-    every = [_joined(files, known, split) for files in systems]
+    every = [_joined(files, known, split, warnings) for files in systems]
+    warnings.report()
     for path, recordings in zip(paths, every, strict=True):
         if not recordings:
             raise UserError(
@@ -312,7 +325,7 @@ def _with_channels(systems: Iterable[Sequence[_File]]) -> set[str]:
 
 
 def _joined(
-    files: Sequence[_File], known: _Names, split: Set[str]
+    files: Sequence[_File], known: _Names, split: Set[str], warnings: InputWarnings
 ) -> dict[str, Recording]:
     """Return the recordings of a system.
 
@@ -320,9 +333,10 @@ def _joined(
         files: The files of the system.
         known: The recordings of all systems.
         split: The recordings whose channels are recordings.
+        warnings: Collects repairs.
     """
     where: dict[str, str] = {}
-    recordings: dict[str, Recording] = {}
+    pieces: dict[str, list[_Piece]] = {}
     for file in files:
         for piece in file.pieces:
             name = known.named_by(piece.name) if piece.is_id else piece.name
@@ -334,14 +348,62 @@ def _joined(
                     f"{file.place}: recording {name} is in another file, too; give each"
                     " recording once"
                 )
-            recording = recordings.setdefault(name, Recording())
-            recording.segments += piece.segments
-            recording.spoken += piece.spoken
-            if " ".join(piece.words).lower() == _UNSCORED:
-                recording.unscored += piece.times
-            else:
-                recording.add(piece.words, piece.times)
+            pieces.setdefault(name, []).append(piece)
+    recordings = {}
+    for name, own in pieces.items():
+        place = f"{where[name]}: recording {name}"
+        recordings[name] = _recording(_timed(own, place, warnings))
     return recordings
+
+
+def _recording(pieces: Sequence[_Piece]) -> Recording:
+    """Return the pieces of a recording together."""
+    recording = Recording()
+    for piece in pieces:
+        recording.segments += piece.segments
+        recording.spoken += piece.spoken
+        if " ".join(piece.words).lower() == _UNSCORED:
+            recording.unscored += piece.times
+        else:
+            recording.add(piece.words, piece.times)
+    return recording
+
+
+def _timed(
+    pieces: Sequence[_Piece], place: str, warnings: InputWarnings
+) -> Sequence[_Piece]:
+    """Return the pieces of a recording in the order of their times; words without times
+    share the time between their neighbours.
+
+    Pieces with the id of an utterance stay as they are: their times may count from the
+    start of the utterance.
+    """
+    if any(piece.is_id for piece in pieces):
+        return pieces
+    if not any(piece.times for piece in pieces):
+        return pieces
+    starts: list[float] = []
+    for piece in pieces:
+        last = starts[-1] if starts else 0.0
+        starts.append(piece.times[0][0] if piece.times else last)
+    order = time_order(starts)
+    if order != sorted(order):
+        warnings.add("recording", UNORDERED, place)
+        pieces = [pieces[number] for number in order]
+    if all(len(piece.times) == len(piece.words) for piece in pieces):
+        return pieces
+    words: list[TimedWord] = []
+    for piece in pieces:
+        spans: Sequence[Times | None] = piece.times
+        if len(piece.times) != len(piece.words):
+            spans = [None] * len(piece.words)
+            for word in piece.words:
+                warnings.add("word", UNTIMED, f"{place}: {word[:40]}")
+        words += zip(piece.words, spans, strict=True)
+    times = iter(span for _, span in filled(words))
+    return [
+        piece._replace(times=list(islice(times, len(piece.words)))) for piece in pieces
+    ]
 
 
 _UNSCORED = "ignore_time_segment_in_scoring"
@@ -559,13 +621,36 @@ def _with_first_words(lines: Iterable[str]) -> list[_Piece]:
 def _ctm(source: Source) -> Iterator[_Piece]:
     """Yield the pieces of a CTM: the words of a channel up to a long silence."""
     pieces: dict[tuple[str, str], list[CtmWord]] = {}
-    for word in ctm_words(source):
+    for word in _in_order_of_time(list(ctm_words(source)), source):
         waiting = pieces.setdefault((word.cells[0], word.cells[1]), [])
         if waiting and not word.goes_on(waiting[-1].end, len(waiting)):
             yield _ctm_piece(waiting)
             waiting.clear()
         waiting.append(word)
     yield from map(_ctm_piece, pieces.values())
+
+
+def _in_order_of_time(words: list[CtmWord], source: Source) -> list[CtmWord]:
+    """Return the words of a CTM, in which the words of each channel are in the order of
+    their starts.
+
+    A CTM with alternatives stays as it is: their lines belong together.
+    """
+    channels: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, word in enumerate(words):
+        if word.spoken is None or word.word == "@":
+            return words
+        channels[word.cells[0], word.cells[1]].append(place)
+    ordered = list(words)
+    for (name, channel), places in channels.items():
+        order = time_order([words[place].start for place in places])
+        if order == sorted(order):
+            continue
+        what = f"{source.name}: recording {name}, channel {channel}"
+        source.warnings.add("recording", UNORDERED, what)
+        for place, number in zip(places, order, strict=True):
+            ordered[place] = words[places[number]]
+    return ordered
 
 
 def _ctm_piece(words: Sequence[CtmWord]) -> _Piece:
@@ -626,7 +711,24 @@ def _lists(source: Source) -> Iterator[_Piece]:
         best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
         name = nbest.recording or nbest.id
         is_id = nbest.recording is None and nbest.id != stem
-        yield _Piece(name, best.text.split(), best.times, is_id=is_id)
+        times = _word_times(best.text, best.times)
+        yield _Piece(name, best.text.split(), times, is_id=is_id)
+
+
+def _word_times(text: str, times: Sequence[Times]) -> list[Times]:
+    """Return the times of the words between blanks, of a text whose `timed_pieces` have
+    times: letters of Chinese, Japanese and Thai have times of their own.
+    """
+    if not times:
+        return []
+    spans: list[Times] = []
+    pieces = timed_pieces(text)
+    for piece, (start, end) in zip(pieces, times, strict=True):
+        if spans and not piece[:1].isspace():
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return spans
 
 
 _READERS: Mapping[str, Callable[[Source], Iterable[_Piece]]] = {

@@ -1,0 +1,653 @@
+"""Reading JSON by its shape (`rescore.formats.shapes`): a document as lists of
+hypotheses, with scores and times of words.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rescore.columns import FIRST_PASS
+from rescore.errors import UserError, counted
+from rescore.files import loads
+from rescore.formats import paths
+from rescore.formats.shapes import NUMBER, Shape, read_shape, shipped
+from rescore.formats.source import (
+    NULL,
+    UNORDERED,
+    UNTIMED,
+    InputProblem,
+    InputWarnings,
+    ReadOptions,
+    Source,
+)
+from rescore.formats.text import identity_of, json_number, stem_of, strip_markup
+from rescore.formats.times import (
+    BackwardsError,
+    Span,
+    TimedWord,
+    filled,
+    partial_times,
+    time_order,
+    timed_pieces,
+)
+from rescore.nbest import Hypothesis, NbestList
+from rescore.options import Declared, read_file
+
+WITHOUT_TEXT = InputProblem(
+    "has no alternative with a text", "have no alternative with a text", "; left out"
+)
+LAST_WORD = 0.2
+"""Seconds that the last word of a text is taken to last if only starts are known."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShapeOptions(Declared):
+    """The option that names a user's shape."""
+
+    shape: Shape | None = read_file(
+        None,
+        "JSON of a service that is not known: a TOML file that says where results,"
+        " texts, scores and words stand (docs/get-lists.md).",
+        "--shape",
+        read=read_shape,
+    )
+
+
+# --- documents -----------------------------------------------------------------------
+
+
+class Shaped:
+    """A format of JSON: documents of the shapes that belong to it.
+
+    Args:
+        name: The name of the format, by which its shapes are found.
+        shapes: The shapes; None for those of `shapes.toml`.
+        folders: Whether a folder with a document per recording is read, too. The lists
+            of such formats do not name their recording: it is the list.
+        translates: Whether a toolkit of translation writes such documents.
+    """
+
+    Options = ShapeOptions
+
+    def __init__(
+        self,
+        name: str,
+        shapes: Sequence[Shape] | None = None,
+        folders: bool = False,
+        translates: bool = False,
+    ) -> None:
+        self._name = name
+        self._own = shapes
+        self._folders = folders
+        self.translates = translates
+
+    @property
+    def shapes(self) -> Sequence[Shape]:
+        """The shapes in the order in which they are tried."""
+        if self._own is not None:
+            return self._own
+        return [shape for shape in shipped().values() if shape.format == self._name]
+
+    def sniff(self, source: Source) -> bool:
+        """Return whether the beginning of a source has one of the shapes.
+
+        Args:
+            source: A file, a folder or a stream.
+        """
+        if source.is_folder:
+            firsts = source.files(_is_json)[:1] if self._folders else []
+            return any(map(self.sniff, firsts))
+        peek = source.peek
+        if not peek.root:
+            return False
+        if self._fitting(peek.first) is not None:
+            return True
+        return peek.root == "[" and self._fitting([peek.first]) is not None
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """Yield a list for each result.
+
+        A list is called after the id in its document; else after the file, and its
+        number where the file has several results.
+
+        Args:
+            source: A document, JSON Lines, a list of documents, or a folder.
+            options: The options of formats.
+
+        Raises:
+            UserError: A document has no shape of this format, or is damaged.
+        """
+        for file in source.files(_is_json):
+            yield from self._read_file(file)
+
+    def _fitting(self, document: Any) -> Shape | None:
+        """Return the first shape that fits a document; None if none does."""
+        for shape in self.shapes:
+            if shape.fits(document):
+                return shape
+        return None
+
+    def _read_file(self, source: Source) -> Iterator[NbestList]:
+        """Yield the lists of a file: those with ids at once, others when their number
+        is known.
+        """
+        waiting: list[_Result] = []
+        for document, place in self._documents(source):
+            shape = self._fitting(document) or self.shapes[-1]
+            results = results_of(shape, document, place, source.warnings)
+            name = paths.first(document, shape.id)
+            if name is None:
+                waiting += results
+                continue
+            for number, result in enumerate(results, 1):
+                identity = identity_of(name)
+                if len(results) > 1:
+                    identity = f"{identity}-{number}"
+                yield _named(result, identity)
+        yield from self._called_after_the_file(waiting, stem_of(source))
+
+    def _called_after_the_file(
+        self, results: Sequence[_Result], stem: str
+    ) -> Iterator[NbestList]:
+        """Yield the lists of results that have no ids."""
+        channels = {result.channel for result in results} - {None}
+        for number, result in enumerate(results, 1):
+            name = stem
+            if result.speaker is not None:
+                name = f"{re.sub('[-_]', '.', stem)}.{result.speaker}"
+            if len(results) > 1:
+                name = f"{name}-{number}"
+            nbest = _named(result, name)
+            if not self._folders:
+                nbest.recording = stem
+                if len(channels) > 1 and result.channel is not None:
+                    nbest.recording = f"{stem}-{result.channel}"
+            yield nbest
+
+    def _documents(self, source: Source) -> Iterator[tuple[Any, str]]:
+        """Yield the documents of a file with their places, for messages."""
+        if source.peek.lines and not self._folders:
+            for place, line in source.filled():
+                yield loads(line, place, line=True), place
+            return
+        text = source.read_all()
+        if source.peek.lines and "\n" in text.strip():
+            for number, line in enumerate(text.split("\n"), 1):
+                place = f"{source.name}: line {number}"
+                if line.strip():
+                    yield loads(line, place, line=True), place
+            return
+        document = loads(text, source.name)
+        if isinstance(document, list) and self._fitting(document) is None:
+            for number, entry in enumerate(document, 1):
+                yield entry, f"{source.name}: entry {number}"
+            return
+        yield document, source.name
+
+
+def _is_json(path: Path) -> bool:
+    """Return whether a file of a folder is JSON by its name."""
+    return path.suffix == ".json"
+
+
+def _named(result: _Result, name: str) -> NbestList:
+    """Return a result as a list."""
+    return NbestList(name, result.hypotheses, result.references, result.source)
+
+
+# --- results -------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Result:
+    """One result of a document."""
+
+    hypotheses: list[Hypothesis]
+    channel: str | None = None
+    speaker: str | None = None
+    references: tuple[str, ...] = ()
+    source: str | None = None
+
+
+def results_of(
+    shape: Shape, document: Any, place: str, warnings: InputWarnings
+) -> list[_Result]:
+    """Return the results of a document.
+
+    Args:
+        shape: The shape of the document.
+        document: A JSON value.
+        place: The file and line, for messages.
+        warnings: Collects repairs.
+
+    Raises:
+        UserError: The document lacks a place of the shape, or a value has a wrong type.
+    """
+    found = _by_channel(shape, document)
+    if found is None:
+        found = paths.entries(document, shape.results, place)
+    if found is None:
+        raise UserError(f"{place}: no {shape.results} in it ({shape.title})")
+    alternatives = []
+    for number, result in enumerate(found, 1):
+        of_result = f"{place}, phrase {number}" if shape.results else place
+        alternatives.append((_alternatives(shape, result, of_result), of_result))
+    _check_absent(shape, alternatives)
+    results = []
+    for number, (result, (own, of_result)) in enumerate(
+        zip(found, alternatives, strict=True), 1
+    ):
+        hypotheses = _hypotheses(shape, result, own or [], of_result, warnings)
+        if not hypotheses and (shape.results or shape.sparse):
+            continue  # a phrase without speech
+        results.append(
+            _Result(
+                hypotheses,
+                _label(result, shape.channel, number),
+                _label(result, shape.speaker, number),
+                _references(shape, document, place),
+                _text_or_none(document, shape.src, place),
+            )
+        )
+    return results
+
+
+def _by_channel(shape: Shape, document: Any) -> list[Any] | None:
+    """Return a document for each channel of its words; None if channels are not those
+    of words.
+    """
+    if shape.text or not shape.channel:
+        return None
+    channels: dict[Any, list[Any]] = {}
+    for word in paths.values(document, shape.words):
+        channel = str(paths.first(word, (shape.channel,)))
+        channels.setdefault(channel, []).append(word)
+    if len(channels) < 2:
+        return None
+    documents = []
+    for channel, words in channels.items():
+        part = paths.with_entries(document, shape.words, words)
+        documents.append({**part, shape.channel: channel})
+    return documents
+
+
+def _label(result: Any, path: str, number: int) -> str | None:
+    """Return the channel or the speaker of a result; None if it has none."""
+    if path == NUMBER:
+        return str(number)
+    if not path:
+        return None
+    label = paths.first(result, (path,))
+    if label is None or isinstance(label, (dict, list)):
+        return None
+    return "".join(str(label).split())
+
+
+def _text_or_none(document: Any, where: Sequence[str], place: str) -> str | None:
+    """Return a text of the document; None if the document has none."""
+    text = paths.first(document, where)
+    if text is not None and not isinstance(text, str):
+        raise UserError(f"{place}: {where[0]} is {json.dumps(text)[:40]}, not a text")
+    return text
+
+
+def _references(shape: Shape, document: Any, place: str) -> tuple[str, ...]:
+    """Return the references of a document."""
+    value = paths.first(document, shape.ref)
+    if isinstance(value, list):
+        texts = [_text_or_none({"ref": text}, ("ref",), place) for text in value]
+        return tuple(" ".join(text.split()) for text in texts if text is not None)
+    text = _text_or_none(document, shape.ref, place)
+    return () if text is None else (" ".join(text.split()),)
+
+
+def _alternatives(shape: Shape, result: Any, place: str) -> list[Any] | None:
+    """Return the alternatives of a result; None if it has no place for them."""
+    absent = True
+    for path in shape.alternatives:
+        found = paths.entries(result, path, place)
+        if found:
+            return found
+        absent = absent and found is None
+    return None if absent else []
+
+
+def _check_absent(
+    shape: Shape, alternatives: Sequence[tuple[list[Any] | None, str]]
+) -> None:
+    """Check that results have alternatives; those of a sparse shape may lack them if
+    others have them.
+    """
+    absent = [place for found, place in alternatives if found is None]
+    is_optional = shape.sparse and (
+        not shape.results or len(absent) < len(alternatives)
+    )
+    if absent and not is_optional:
+        raise UserError(
+            f"{absent[0]}: no alternatives in it; expected {shape.alternatives[0]}"
+            f" ({shape.title})"
+        )
+
+
+# --- hypotheses ----------------------------------------------------------------------
+
+
+def _hypotheses(
+    shape: Shape,
+    result: Any,
+    alternatives: Sequence[Any],
+    place: str,
+    warnings: InputWarnings,
+) -> list[Hypothesis]:
+    """Return the hypotheses of a result; none if it has no text."""
+    if shape.sparse and not _have_texts(shape, alternatives):
+        if alternatives and any(alternatives):
+            warnings.add("result", WITHOUT_TEXT, place)
+        return []
+    apart: list[Any] | None = None
+    if shape.scores:
+        apart = paths.entries(result, shape.scores, place)
+    if apart is not None and len(apart) != len(alternatives):
+        raise UserError(
+            f"{place}: {counted(len(apart), 'score')} for"
+            f" {counted(len(alternatives), 'hypothesis')} in {shape.scores}"
+        )
+    hypotheses = []
+    scores: list[float | None] = []
+    for rank, alternative in enumerate(alternatives, 1):
+        of_alternative = place
+        if shape.alternatives != ("",):
+            of_alternative = f"{place}, alternative {rank}"
+        reading = _Alternative(shape, alternative, of_alternative, warnings)
+        hypotheses.append(reading.hypothesis())
+        if apart is None:
+            scores.append(reading.score())
+        else:
+            scores.append(_scaled(shape, [apart[rank - 1]], "score", of_alternative))
+    # a service gives no confidence to some texts: the order of the file counts
+    if None in scores and shape.scale == "probability":
+        return hypotheses
+    for hypothesis, score in zip(hypotheses, scores, strict=True):
+        if score is not None:
+            hypothesis.scores[FIRST_PASS] = score
+    return hypotheses
+
+
+def _have_texts(shape: Shape, alternatives: Sequence[Any]) -> bool:
+    """Return whether an alternative has a text; one that is no object is an error
+    later.
+    """
+    for alternative in alternatives:
+        if not isinstance(alternative, dict):
+            return True
+        if any(paths.has(alternative, path) for path in shape.text):
+            return True
+    return False
+
+
+def _scaled(shape: Shape, values: Sequence[Any], what: str, place: str) -> float | None:
+    """Return the sum of scores as a natural log; None if a probability is 0."""
+    numbers = [json_number(value, place, what) for value in values]
+    if shape.scale == "cost":
+        return -sum(numbers)
+    if shape.scale == "log":
+        return sum(numbers)
+    if any(number <= 0 for number in numbers):
+        return None
+    return sum(map(math.log, numbers))
+
+
+class _Alternative:
+    """A hypothesis as a document has it.
+
+    Args:
+        shape: The shape of the document.
+        value: The JSON value.
+        place: Its place, for messages.
+        warnings: Collects repairs.
+    """
+
+    def __init__(
+        self, shape: Shape, value: Any, place: str, warnings: InputWarnings
+    ) -> None:
+        self._shape = shape
+        self._value = value
+        self._place = place
+        self._warnings = warnings
+        self._parts = self._in_order()
+
+    def _in_order(self) -> list[tuple[Any, str]]:
+        """Return the parts in the order of their starts, with their places."""
+        shape = self._shape
+        if not shape.parts:
+            return [(self._value, self._place)]
+        found = paths.entries(self._value, shape.parts, self._place)
+        if found is None:
+            raise UserError(f"{self._place}: no {shape.parts} in it ({shape.title})")
+        parts = []
+        starts = []
+        for number, part in enumerate(found, 1):
+            place = f"{self._place}: segment {number}"
+            parts.append((part, place))
+            start = paths.first(part, (shape.begin,)) if shape.begin else None
+            if start is not None:
+                starts.append(Span.read(start, start, place).start)
+        order = time_order(starts)
+        if len(starts) < len(parts) or order == sorted(order):
+            return parts
+        self._warnings.add("recording", UNORDERED, self._place)
+        return [parts[place] for place in order]
+
+    def hypothesis(self) -> Hypothesis:
+        """Return the text with its times, without a score."""
+        words = self.words()
+        text = self._text(words)
+        return Hypothesis(text, times=self.times(text, words))
+
+    def words(self) -> list[TimedWord]:
+        """Return the words of all parts, or those beside the parts."""
+        words: list[TimedWord] = []
+        for part, place in self._parts:
+            words += _words(self._shape, part, self._shape.words, place)
+        beside = self._shape.words_beside
+        if any(span for _, span in words) or not beside:
+            return words
+        return _words(self._shape, self._value, beside, self._place)
+
+    def score(self) -> float | None:
+        """Return the score; None if a part has none."""
+        scores = [self._score_of(part, place) for part, place in self._parts]
+        total = 0.0
+        for score in scores:
+            if score is None or (self._shape.parts and math.isnan(score)):
+                return None
+            total += score
+        return total if scores else None
+
+    def _score_of(self, part: Any, place: str) -> float | None:
+        """Return the score of a part; None if it has none."""
+        shape = self._shape
+        for path in shape.score:
+            values = paths.values(part, path)
+            if not values:
+                continue
+            what = re.split(r"[.\[]", path.rstrip("[]"))[-1]
+            score = _scaled(shape, values, what, place)
+            tokens = paths.first(part, (shape.mean_of,)) if shape.mean_of else None
+            if score is not None and isinstance(tokens, list):
+                score *= len(tokens) + 1
+            return score
+        return None
+
+    def _text(self, words: Sequence[TimedWord]) -> str:
+        """Return the text: of the parts, or made of the words."""
+        shape = self._shape
+        if not shape.text:
+            mark = " "
+            delimiter = paths.values(self._value, shape.delimiter)
+            if shape.delimiter and delimiter:
+                mark = str(delimiter[0])
+            text = mark.join(word for word, _ in words)
+        else:
+            pieces: list[str] = []
+            for part, place in self._parts:
+                pieces += self._text_of(part, place).split()
+            text = " ".join(pieces)
+        return text if shape.plain else strip_markup(text)
+
+    def _text_of(self, part: Any, place: str) -> str:
+        """Return the text of a part."""
+        shape = self._shape
+        for path in shape.text:
+            values = paths.values(part, path)
+            if values and all(isinstance(value, str) for value in values):
+                return " ".join(values)
+        for path in shape.text:
+            if path.endswith("[]") and paths.has(part, path):
+                return ""
+            if paths.has(part, path) and paths.first(part, (path,)) is None:
+                self._warnings.add("text", NULL, place)
+                return ""
+        if shape.sparse and isinstance(part, dict):
+            return ""
+        raise UserError(f'{place}: the key "{shape.text[0]}" is missing')
+
+    def times(
+        self, text: str, words: Sequence[TimedWord]
+    ) -> tuple[tuple[float, float], ...]:
+        """Return the times of the pieces of a text, and count pieces without times."""
+        spans = partial_times(text, words)
+        if not spans:
+            return ()
+        pieces = [piece.strip() for piece in timed_pieces(text)]
+        for piece, span in zip(pieces, spans, strict=True):
+            if span is None:
+                place = f"{self._place}: {piece[:40]}"
+                self._warnings.add("word", UNTIMED, place)
+        return tuple(span for _, span in filled(list(zip(pieces, spans, strict=True))))
+
+
+# --- words ---------------------------------------------------------------------------
+
+
+def times_of(
+    shape: Shape, value: Any, text: str, place: str, warnings: InputWarnings
+) -> tuple[tuple[float, float], ...]:
+    """Return the times of a text whose words stand beside it.
+
+    Args:
+        shape: Says where the words stand.
+        value: The JSON value that has the text.
+        text: The text.
+        place: The file and line, for messages.
+        warnings: Collects repairs.
+
+    Returns:
+        The start and the end of each of the `timed_pieces`, in seconds; empty if the
+        text has none.
+    """
+    reading = _Alternative(shape, value, place, warnings)
+    return reading.times(text, reading.words())
+
+
+def _words(shape: Shape, part: Any, path: str, place: str) -> list[TimedWord]:
+    """Return the words of a part, with times as far as they are known."""
+    if not path and not shape.word:
+        return []
+    entries = paths.entries(part, path, place) or []
+    beside: list[Any] = []
+    if shape.times:
+        beside = paths.entries(part, shape.times, place) or []
+        if len(beside) != len(entries):
+            return []
+    words: list[TimedWord] = []
+    for number, entry in enumerate(entries):
+        text = _word(shape, entry, f"{place}, word {number + 1}")
+        if _is(entry, shape.skipped) or not text.strip():
+            continue
+        if words and _is(entry, shape.attached):
+            last, span = words[-1]
+            words[-1] = (last + text, span)
+            continue
+        if shape.times:
+            span = span_beside(shape, beside, number, place)
+        else:
+            span = _span(shape, entry, place)
+        words.append((text, span))
+    return words
+
+
+def _word(shape: Shape, entry: Any, place: str) -> str:
+    """Return the text of a word."""
+    if not shape.word:
+        return str(entry).replace("\u2581", "")
+    if not isinstance(entry, dict):
+        raise UserError(
+            f"{place}: expected an object with {shape.word[0]}, found"
+            f" {json.dumps(entry)[:40]}"
+        )
+    text = paths.first(entry, shape.word)
+    return "" if text is None else str(text)
+
+
+def _is(entry: Any, condition: str) -> bool:
+    """Return whether a word has the value of a condition `KEY=VALUE`."""
+    key, equals, value = condition.partition("=")
+    return bool(equals) and paths.first(entry, (key,)) == value
+
+
+def _span(shape: Shape, entry: Any, place: str) -> Span | None:
+    """Return the times of a word; None if they are missing or run backwards."""
+    start = paths.first(entry, shape.start)
+    end = paths.first(entry, shape.duration or shape.end)
+    if start is None and shape.sparse:
+        start = 0
+    if start is None or end is None:
+        return None
+    try:
+        return Span.read(start, end, place, bool(shape.duration), shape.unit)
+    except BackwardsError:
+        return None
+
+
+def span_beside(
+    shape: Shape, times: Sequence[Any], number: int, place: str
+) -> Span | None:
+    """Return the times of a word from the list beside the words: a pair of start and
+    end, or a start; the word then lasts up to the next start.
+
+    Args:
+        shape: Says the unit of times.
+        times: The list beside the words.
+        number: The number of the word, from 0.
+        place: The file and line, for messages.
+
+    Returns:
+        The times; None if they are missing or run backwards.
+    """
+    time = times[number]
+    following = times[number + 1] if number + 1 < len(times) else None
+    try:
+        if isinstance(time, list) and len(time) == 2 and None not in time:
+            return Span.read(time[0], time[1], place, unit=shape.unit)
+        if time is None or isinstance(time, list):
+            return None
+        if following is not None:
+            return Span.read(time, following, place, unit=shape.unit)
+        last = LAST_WORD / shape.unit
+        return Span.read(time, last, place, duration=True, unit=shape.unit)
+    except BackwardsError:
+        return None
+
+
+SPEECH = Shaped("speech")
+WHISPER = Shaped("whisper", folders=True)
+PARAKEET = Shaped("parakeet", folders=True)
+OPENAI = Shaped("openai")
+CTRANSLATE2 = Shaped("ctranslate2", translates=True)

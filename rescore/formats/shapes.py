@@ -1,0 +1,194 @@
+"""Shapes of JSON: where a service or toolkit puts its results, texts, scores and words.
+
+A shape is data: a table of `shapes.toml`, or of a user's file for --shape. A document
+has results, each of which becomes one list; a result has alternatives, the hypotheses;
+an alternative may be made of parts, whose texts are joined; a part has words with
+times. `rescore.formats.shaped` reads documents by their shapes.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, Literal
+
+from rescore.errors import UserError, did_you_mean
+from rescore.files import parsed
+from rescore.formats import paths
+
+NUMBER = "#"
+"""The channel of a result that is called after its place, from 1."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """The places of one service's JSON (`rescore.formats.paths`). Of several places
+    for one thing, the first that has a value counts.
+    """
+
+    name: str
+    """The name of the table."""
+    title: str = "your shape"
+    """The name of the service, for messages."""
+    format: str = ""
+    """The format (`--format`) that the shape belongs to."""
+    needs: tuple[str, ...] = ()
+    """Places that a document of this shape has."""
+    lacks: tuple[str, ...] = ()
+    """Places that a document of this shape lacks."""
+    id: tuple[str, ...] = ()
+    """In the document: the id; else the name of the file is the id."""
+    ref: tuple[str, ...] = ()
+    """In the document: the reference."""
+    src: tuple[str, ...] = ()
+    """In the document: the source text."""
+    results: str = ""
+    """In the document: the results; by default the document is the only result."""
+    channel: str = ""
+    """In a result (in a word, if texts are made of words): the channel; `#` is the
+    place of the result, from 1.
+    """
+    speaker: str = ""
+    """In a result: the speaker, who becomes a part of the id."""
+    alternatives: tuple[str, ...] = ("",)
+    """In a result: the hypotheses; by default the result is the only hypothesis."""
+    scores: str = ""
+    """In a result: the scores of the hypotheses, if they stand in a list of their
+    own.
+    """
+    parts: str = ""
+    """In a hypothesis: parts with a text each, such as segments."""
+    begin: str = ""
+    """In a part: its start, by which parts are sorted."""
+    text: tuple[str, ...] = ()
+    """In a part: the text. Without a place, the text is made of the words."""
+    sparse: bool = False
+    """Whether the service leaves out texts that are empty."""
+    score: tuple[str, ...] = ()
+    """In a part: the score; several numbers, also of several parts, are added."""
+    scale: Literal["log", "probability", "cost"] = "log"
+    """What a score is: a natural log, a probability (0 is no score), or a cost."""
+    mean_of: str = ""
+    """In a part: tokens; the score is a mean over these and the end of the text."""
+    words: str = ""
+    """In a part: the words; by default the part is its only word."""
+    words_beside: str = ""
+    """In a hypothesis: the words, if the parts have none."""
+    word: tuple[str, ...] = ()
+    """In a word: the text; without a place, the word is a text."""
+    start: tuple[str, ...] = ()
+    """In a word: the start."""
+    end: tuple[str, ...] = ()
+    """In a word: the end."""
+    duration: tuple[str, ...] = ()
+    """In a word: the duration, in place of the end."""
+    times: str = ""
+    """In a part: starts, or pairs of start and end, in a list beside the words."""
+    unit: float = 1.0
+    """The unit of times, in seconds."""
+    skipped: str = ""
+    """`KEY=VALUE` of words that have no text, such as blanks."""
+    attached: str = ""
+    """`KEY=VALUE` of words that belong to the word before, such as punctuation."""
+    plain: bool = False
+    """Whether texts are as people read them, without marks of toolkits."""
+    delimiter: str = ""
+    """In the document: what stands between words, if texts are made of words."""
+
+    def fits(self, document: Any) -> bool:
+        """Return whether a document has this shape.
+
+        Args:
+            document: The JSON value, or its beginning.
+        """
+        return all(paths.has(document, path) for path in self.needs) and not any(
+            paths.has(document, path) for path in self.lacks
+        )
+
+
+_PATHS = ("results", "scores", "parts", "begin", "mean_of", "words", "words_beside")
+"""Fields with one place each."""
+
+
+def shape_of(name: str, table: Mapping[str, Any], place: str) -> Shape:
+    """Return the shape that a table of TOML describes.
+
+    Args:
+        name: The name of the shape.
+        table: The fields of `Shape`; a text stands for a list of one text.
+        place: The file, for messages.
+
+    Raises:
+        UserError: A key is unknown, or a value is no place or of a wrong type.
+    """
+    known = [field.name for field in fields(Shape) if field.name != "name"]
+    values: dict[str, Any] = {"name": name}
+    for key, value in table.items():
+        if key not in known:
+            hint = did_you_mean(key, known) or f"; keys are {', '.join(known)}"
+            raise UserError(f"{place}: {key[:40]} is no key of a shape{hint}")
+        is_list = isinstance(getattr(Shape, key, None), tuple)
+        values[key] = [value] if is_list and isinstance(value, str) else value
+    shape = parsed(values, Shape, place)
+    for field in fields(Shape):
+        value = getattr(shape, field.name)
+        where = f"{place}: {field.name}"
+        if field.name in _PATHS:
+            _check_path(value, where)
+        elif isinstance(value, tuple):
+            for path in value:
+                _check_path(path, where)
+    return shape
+
+
+def _check_path(path: str, place: str) -> None:
+    """Check that a text is a place."""
+    try:
+        paths.steps(path)
+    except UserError as error:
+        raise UserError(f"{place}: {error}") from None
+
+
+@cache
+def shipped() -> Mapping[str, Shape]:
+    """Return the shapes of `shapes.toml` by name."""
+    path = Path(__file__).with_name("shapes.toml")
+    with open(path, "rb") as file:
+        tables = tomllib.load(file)
+    shapes = {}
+    for name, table in tables.items():
+        shapes[name] = shape_of(name, table, f"shapes.toml: {name}")
+    return shapes
+
+
+LARGEST_SHAPE = 1 << 16
+"""Bytes of a file with a shape, at most."""
+
+
+def read_shape(path: str) -> Shape:
+    """Return the shape in a user's file.
+
+    Args:
+        path: A TOML file with the fields of `Shape`.
+
+    Raises:
+        UserError: The file cannot be read, or describes no shape.
+    """
+    try:
+        with open(path, "rb") as file:
+            text = file.read(LARGEST_SHAPE).decode()
+        table = tomllib.loads(text)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UserError(f"{path}: not valid TOML ({error})"[:280]) from None
+    shape = shape_of("shape", table, path)
+    if not shape.text and not shape.words:
+        raise UserError(
+            f'{path}: no text; name its place, such as text = "transcript", or the'
+            " places of words"
+        )
+    return shape

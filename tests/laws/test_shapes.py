@@ -1,0 +1,292 @@
+"""What a shape says of a document is read from it: all texts, scores, words, times,
+channels and ids of a record that the shape itself describes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rescore import formats
+from rescore.formats import paths
+from rescore.formats.shapes import NUMBER, Shape, read_shape, shipped
+from rescore.formats.source import Source
+from rescore.nbest import NbestList
+from tests.formats.shape_samples import SAMPLES
+
+WORDS = (("an", 0.25, 0.75), ("owl", 1.0, 1.5), ("flew", 2.5, 4.0))
+ALTERNATIVES = 3
+RESULTS = 2
+
+
+def put(document: Any, path: str, value: Any) -> Any:
+    """Return a document with a value at a place; `[]` appends, `[0]` is that entry."""
+    return _put(document, paths.steps(path), value)
+
+
+def _put(document: Any, steps: tuple[Any, ...], value: Any) -> Any:
+    if not steps:
+        if isinstance(document, dict) and isinstance(value, dict):
+            return document | value
+        return value
+    step, *rest = steps
+    if isinstance(step, str):
+        document = document or {}
+        return document | {step: _put(document.get(step), tuple(rest), value)}
+    document = document or []
+    if step is None and not rest:
+        return [*document, value]
+    first, *others = document or [None]
+    return [_put(first, tuple(rest), value), *others]
+
+
+def word_of(shape: Shape, word: tuple[str, float, float], key: int) -> Any:
+    text, start, end = word
+    if not shape.word:
+        return text
+    entry = put({}, shape.word[min(key, len(shape.word) - 1)], text)
+    if shape.start:
+        start_key = shape.start[min(key, len(shape.start) - 1)]
+        entry = put(entry, start_key, start / shape.unit)
+        lasts = end - start if shape.duration else end
+        keys = shape.duration or shape.end
+        end_key = keys[min(key, len(keys) - 1)]
+        if end_key == "timestamp[1]":  # two entries of one list
+            entry["timestamp"].append(lasts / shape.unit)
+        else:
+            entry = put(entry, end_key, lasts / shape.unit)
+    return entry
+
+
+def scored(shape: Shape, part: Any, path: str, score: float) -> Any:
+    """Return a part with a score; many numbers share it."""
+    number = math.exp(score) if shape.scale == "probability" else score
+    if shape.scale == "cost":
+        number = -score
+    if path.startswith(shape.words) and shape.words:
+        entries = paths.entries(part, shape.words, "")
+        assert entries
+        rest = path.removeprefix(shape.words).lstrip(".")
+        share = score / len(entries)
+        each = math.exp(share) if shape.scale == "probability" else share
+        changed = []
+        for entry in entries:
+            alternative = rest.partition("[0].")
+            if alternative[1]:
+                entry[alternative[0]][0][alternative[2]] = each
+            else:
+                entry = put(entry, rest, each)
+            changed.append(entry)
+        return paths.with_entries(part, shape.words, changed)
+    if shape.mean_of:
+        part = put(part, shape.mean_of, [7, 7, 7])
+        return put(part, path, number / 4)
+    return put(part, path, number)
+
+
+def part_of(shape: Shape, words: Any, score: float, key: int) -> Any:
+    part: Any = {}
+    text = " ".join(word for word, _, _ in words)
+    if shape.text:
+        path = shape.text[min(key, len(shape.text) - 1)]
+        if path == "[]":
+            return [word for word, _, _ in words]
+        part = put(part, path, text)
+    if shape.begin:
+        part = put(part, shape.begin, words[0][1] / shape.unit)
+    if shape.words:
+        for word in words:
+            part = put(part, shape.words, word_of(shape, word, key))
+    elif shape.word:
+        whole = (text, words[0][1], words[-1][2])
+        part = put(part, "", word_of(shape, whole, key))
+    if shape.times:
+        for _, start, end in words:
+            part = put(part, shape.times, [start / shape.unit, end / shape.unit])
+    if shape.score:
+        part = scored(shape, part, shape.score[min(key, len(shape.score) - 1)], score)
+    return part
+
+
+def moved(number: int, rank: int) -> list[tuple[str, float, float]]:
+    """The words of an alternative: texts and times differ in each result."""
+    return [
+        (f"{word}{number}{rank}", start + 10 * number, end + 10 * number)
+        for word, start, end in WORDS
+    ]
+
+
+def expected_score(number: int, rank: int) -> float:
+    return -0.5 * rank - 0.125 * number
+
+
+def hypothesis_of(shape: Shape, number: int, rank: int, key: int) -> Any:
+    words = moved(number, rank)
+    score = expected_score(number, rank)
+    if not shape.parts:
+        return part_of(shape, words, score, key)
+    value: Any = {} if shape.parts != "[]" else []
+    shares = (score / 4, 3 * score / 4)
+    for piece, share in zip((words[:1], words[1:]), shares, strict=True):
+        value = put(value, shape.parts, part_of(shape, piece, share, key))
+    return value
+
+
+def document_of(shape: Shape, key: int = 0) -> Any:
+    """A document of a shape; `key` chooses among several places for one thing."""
+    results = RESULTS if shape.results else 1
+    ranks = ALTERNATIVES if shape.alternatives != ("",) else 1
+    document: Any = {}
+    for number in range(results):
+        result: Any = {}
+        for rank in range(ranks):
+            entry = hypothesis_of(shape, number, rank, key)
+            result = put(result, shape.alternatives[0], entry)
+            if shape.scores:
+                result = put(result, shape.scores, expected_score(number, rank))
+        if shape.channel and shape.channel != NUMBER and shape.text:
+            result = put(result, shape.channel, number + 1)
+        if shape.speaker:
+            result = put(result, shape.speaker, f"S{number}")
+        document = put(document, shape.results, result)
+    for where, value in ((shape.id, "u-7"), (shape.ref, "a ref"), (shape.src, "a src")):
+        if where:
+            document = put(document, where[min(key, len(where) - 1)], value)
+    for path in shape.needs:
+        if not paths.has(document, path):
+            document = put(document, path, 1)
+    return document
+
+
+def read(shape: Shape, document: Any, folder: Path) -> list[NbestList]:
+    file = folder / "call-1.json"
+    file.write_text(json.dumps(document))
+    return list(formats.iterate([file]))
+
+
+PLACES = {
+    name: max(len(getattr(shape, key)) for key in ("text", "score", "word", "start"))
+    for name, shape in shipped().items()
+}
+CASES = [
+    (name, key) for name, number in PLACES.items() for key in range(max(1, number))
+]
+
+
+@pytest.mark.parametrize(("name", "key"), CASES)
+def test_a_record_of_the_shape_is_read_back(
+    name: str, key: int, tmp_path: Path
+) -> None:
+    shape = shipped()[name]
+    lists = read(shape, document_of(shape, key), tmp_path)
+    assert len(lists) == (RESULTS if shape.results else 1)
+    for number, nbest in enumerate(lists):
+        ranks = ALTERNATIVES if shape.alternatives != ("",) else 1
+        assert len(nbest.hypotheses) == ranks
+        for rank, hypothesis in enumerate(nbest.hypotheses):
+            words = moved(number, rank)
+            assert hypothesis.text == " ".join(word for word, _, _ in words)
+            if shape.score or shape.scores:
+                score = expected_score(number, rank)
+                assert hypothesis.scores["s2s"] == pytest.approx(score)
+            if shape.word and not shape.words:  # a segment's words share its time
+                starts = [start for _, start, _ in words]
+                assert hypothesis.times[0][0] == starts[0]
+                assert hypothesis.times[-1][1] == words[-1][2]
+            elif shape.words and shape.text != ("[]",):
+                spans = [span for _, *span in words]
+                assert [pytest.approx(span) for span in spans] == [
+                    list(span) for span in hypothesis.times
+                ]
+        if shape.id:
+            assert nbest.id == "u-7" and nbest.recording is None
+        if shape.ref:
+            assert nbest.references == ("a ref",) and nbest.source == "a src"
+        if shape.channel and shape.results:
+            assert nbest.recording == f"call-1-{number + 1}"
+        if shape.speaker:
+            assert nbest.id == f"call.1.S{number}-{number + 1}"
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_a_word_without_times_keeps_its_text_and_is_counted(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The word shares the gap of its neighbours, and one warning counts the words."""
+    shape = shipped()[name]
+    if not (shape.words and (shape.start or shape.times)):
+        return
+    document = document_of(shape)
+    text = json.dumps(document)
+    for word, start, end in moved(0, 0)[1:2]:
+        assert word in text
+        times = [start / shape.unit, end / shape.unit]
+        if shape.duration:
+            times[1] = (end - start) / shape.unit
+        for time in times:
+            text = text.replace(f": {json.dumps(time)}", ": null", 1)
+            text = text.replace(f"[{json.dumps(time)}, ", "[null, ", 1)
+    lists = read(shape, json.loads(text), tmp_path)
+    first = lists[0].hypotheses[0]
+    assert len(first.times) == len(WORDS) == len(first.text.split())
+    assert first.times[0][1] <= first.times[1][0] <= first.times[1][1]
+    assert first.times[1][1] <= first.times[2][0]
+    assert sum("no times" in message for message in caplog.messages) == 1
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_a_shape_is_told_from_all_others(name: str, tmp_path: Path) -> None:
+    """Its document has its own format, and no shape before it fits."""
+    shape = shipped()[name]
+    document = document_of(shape)
+    file = tmp_path / "call.json"
+    for indent in (None, 2):
+        if indent and shape.format == "sherpa":  # a line each
+            continue
+        file.write_text(json.dumps(document, indent=indent))
+        assert formats.sniff(Source(file)) == shape.format
+    same = [each for each in shipped().values() if each.format == shape.format]
+    assert next(each for each in same if each.fits(document)) is shape
+
+
+def test_each_shape_has_a_sample() -> None:
+    assert set(SAMPLES) == set(shipped())
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_samples(name: str, tmp_path: Path) -> None:
+    """A record as the service's documentation has it gives its texts and times."""
+    content, expected = SAMPLES[name]
+    file = tmp_path / "call.json"
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    found = [
+        (
+            nbest.id,
+            [
+                (each.text, pytest.approx(each.scores["s2s"]), len(each.times))
+                for each in nbest.hypotheses
+            ],
+        )
+        for nbest in formats.iterate([file])
+    ]
+    assert expected == found
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_a_users_file_says_the_same(name: str, tmp_path: Path) -> None:
+    """The table of a shipped shape, given as --shape, reads the same lists."""
+    shape = shipped()[name]
+    table = {}
+    for key, value in vars(shape).items():
+        if key not in ("name", "format") and value != getattr(Shape, key, None):
+            table[key] = list(value) if isinstance(value, tuple) else value
+    file = tmp_path / "mine.toml"
+    lines = [f"{key} = {json.dumps(value)}" for key, value in table.items()]
+    file.write_text("\n".join(lines))
+    own = read_shape(str(file))
+    assert own == replace(shape, name="shape", format="")
