@@ -26,11 +26,10 @@ from rescore.refusals import (
     check_beside,
     check_files,
     check_needs,
-    check_read,
     check_road,
     named,
-    options_of,
 )
+from rescore.taken import check_read, options_of
 from tests.conftest import ROOT, Run, assert_one_line_error
 
 OPTIONS = {entry.name: entry for entry in flattened(RunConfig.declared())}
@@ -45,7 +44,8 @@ def test_a_road_takes_an_option_or_names_it(road: str, name: str) -> None:
     offered = bool({entry.title, name} & {*groups, *fields})
     given: dict[str, Any] = {name: True}
     for needed in entry.about.needed:
-        given[needed] = True
+        if needed in OPTIONS:
+            given[needed] = True
     if offered:
         check_road(road, given)
         return
@@ -137,6 +137,16 @@ def value_of(entry: Field, allowed: Any) -> Any:
     return values[0] if values else True
 
 
+SUITED = {
+    ("recordings", "lm"): ("tta:context=2:folder",),
+    ("recordings", "best"): "out.ctm",
+    ("audio", "lm"): ("ngram:one", "hf-speech:folder"),
+    ("segments", "best"): "out.ctm",
+    ("segments", "output"): "out.ctm",
+}
+"""Values with which an option has a meaning, by the option and the needed field."""
+
+
 @pytest.mark.parametrize(("name", "command"), COMMANDS)
 def test_an_option_without_what_it_needs_is_refused(
     name: str, command: click.Command
@@ -154,6 +164,8 @@ def test_an_option_without_what_it_needs_is_refused(
             check_needs(entries, [entry.name], alone)
         for other in needed:
             with_needed = {other: value_of(entries[other], entry.about.needs_value)}
+            if other in entry.about.suits:
+                with_needed = {other: SUITED[entry.name, other]}
             check_needs(entries, [entry.name], alone | with_needed)
 
 
@@ -300,7 +312,7 @@ def test_an_output_does_not_take_the_place_of_an_input(tmp_path: Path) -> None:
 
 
 def test_lists_that_are_not_there_are_told_first(tmp_path: Path) -> None:
-    lists = typed("NBEST", tmp_path / "absent", metavar="NBEST...", reads=True)
+    lists = typed("NBEST", tmp_path / "absent", lists=True, reads=True)
     output = typed("-o", tmp_path / "no" / "out", **WRITES)
     with pytest.raises(UserError, match="absent"):
         check_files([output, lists])
