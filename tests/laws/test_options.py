@@ -21,15 +21,26 @@ import torch
 from starlette.testclient import TestClient
 
 from rescore import formats
+from rescore.cli.bridge import PARTS, entry_of
 from rescore.cli.main import COMMANDS
+from rescore.cli.train import trained_kinds
+from rescore.config import RunConfig
+from rescore.errors import OptionError, UserError
+from rescore.formats import reading
+from rescore.formats.source import InputWarnings, ReadOptions
 from rescore.lms import checkpoint
 from rescore.lms.config import NetworkConfig
 from rescore.lms.lexicon import Lexicon
 from rescore.lms.training.vocabulary import train_wordpiece
-from rescore.metrics import significance
+from rescore.metrics import METRICS, MetricOptions, Normaliser, significance
+from rescore.metrics.normalise import FLAGS
 from rescore.nbest import Header, Hypothesis, NbestList
-from rescore.research import correlation
+from rescore.options import flattened
+from rescore.parts import FORMATS
+from rescore.plan import resolve
+from rescore.research import correlation, similarity
 from rescore.service import app as service
+from rescore.taken import options_of
 from tests import stand_ins, test_roads
 from tests.conftest import SENTENCES, TINY, Done, parameters_of, run_main
 
@@ -164,6 +175,7 @@ def write_files() -> None:
     text(Path("named.txt"), "gold man sacks\nblue b c\n")
     text(Path("lines2"), "a b\nc d e\n")
     text(Path("lines2b"), "a c\nc d e\n")
+    text(Path("lines3"), "a\nb c\nd e\n")
     for name, said in (("hyps", "a b\nc d\n"), ("refs", "a\nb c\n")):
         Path(name).mkdir()
         text(Path(name) / "talk.txt", said)
@@ -203,7 +215,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         stand_ins.install(patch)
         test_roads.fewer_samples(patch)
         patch.setattr(significance, "SAMPLES", 40)
-        patch.setattr(correlation, "TRIALS", 40)
+        for module in (correlation, similarity):
+            patch.setattr(module, "TRIALS", 40)
         patch.setattr("rescore.pace.FIRST", float("inf"))
         patch.setattr(service, "server", OneRequest)
         write_files()
@@ -662,3 +675,207 @@ def outcome(command: str, line: str) -> tuple[Done, dict[str, bytes]]:
             files[str(path)] = path.read_bytes()
             path.unlink()
     return done, files
+
+
+# --- an option that nobody reads -----------------------------------------------------
+
+
+def options_by_part(table: Any) -> dict[str, dict[str, str]]:
+    """The options that each part of a table reads, as they are typed."""
+    read = {}
+    for name, part in table.loaded():
+        read[name] = {one.name: one.about.flag(one.name) for one in options_of(part)}
+    return read
+
+
+VALUES: dict[str, Any] = {"fields": {"text": "a", "score": "b"}}
+READERS = options_by_part(FORMATS)
+READ_BY_SOME: dict[str, str] = {}
+for of_reader in READERS.values():
+    READ_BY_SOME |= of_reader
+
+
+@pytest.mark.parametrize("detected", [False, True])
+@pytest.mark.parametrize("option", READ_BY_SOME)
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_reader_reads_an_option_or_it_is_refused(
+    name: str, option: str, detected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is read: the error comes when the format is known."""
+    options = ReadOptions(**{option: VALUES.get(option, 2)})
+    format_name = name
+    if detected:
+        format_name = None
+        monkeypatch.setattr(reading, "sniff", lambda source: name)
+    arguments = ([Path("text")], InputWarnings(), format_name, "s2s", options)
+    if option in READERS[name]:
+        assert len(list(reading.opened_all(*arguments))) == 1
+        return
+    with pytest.raises(OptionError) as error:
+        reading.opened_all(*arguments)
+    able = [other for other, read in READERS.items() if option in read]
+    assert str(error.value).startswith(
+        f"{READ_BY_SOME[option]} needs --format {' or '.join(able)}; text is {name}"
+    )
+
+
+METRIC_OPTIONS = options_by_part(METRICS)
+OF_METRICS: dict[str, str] = {}
+for of_metric in METRIC_OPTIONS.values():
+    OF_METRICS |= of_metric
+SOURCES = {"wer": None, "bleu": "a source"}
+"""The source texts of lists, by the metric that they have by default."""
+
+
+@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("metric", SOURCES)
+@pytest.mark.parametrize("option", OF_METRICS)
+def test_a_metric_reads_an_option_or_it_is_refused(
+    option: str, metric: str, named: bool
+) -> None:
+    """Of the default metric as of a metric that the user names."""
+    values: dict[str, Any] = {option: "jiwer" if option == "align" else "char"}
+    if option in FLAGS:
+        value = "en" if option == "open_asr" else True
+        values = {"normaliser": Normaliser(**{option: value})}
+    if option == "words":
+        return  # a bonus and further metrics read it, whatever is measured
+    hypotheses = [Hypothesis("a", {"s2s": 0.0})]
+    nbest = NbestList("u", hypotheses, ("a",), SOURCES[metric])
+    config = RunConfig(
+        metrics=(metric,) if named else (), measuring=MetricOptions(**values)
+    )
+    read = {*METRIC_OPTIONS[metric]}
+    if metric == "bleu" and not named:
+        read |= METRIC_OPTIONS["chrf"].keys()
+    if option in read:
+        resolve(config, [nbest])
+        return
+    with pytest.raises(OptionError, match=f"^{OF_METRICS[option]} needs --metric "):
+        resolve(config, [nbest])
+
+
+UNREAD = {
+    "run test.jsonl --lm-norm mean": "--lm-norm needs --lm",
+    "run test.jsonl --audio test.scp": "--audio needs --lm hf-speech",
+    "run test.jsonl --recordings test.rec": "--recordings needs --lm KIND:context=N",
+    "run test.jsonl --allow-missing": "--allow-missing needs --ref",
+    "run test.jsonl --decide best --scale 2": "--scale needs --decide mbr or rover",
+    "rerank test.jsonl --weights w.json --metric cer": "--metric: nothing is measured",
+    "rerank test.jsonl --weights w.json --nfkc": "--nfkc: nothing is measured",
+    "rerank test.jsonl --force-weights": "--force-weights needs --weights",
+    "rerank test.jsonl --best o.trn --segments test.seg": "--segments needs --best",
+    "serve --metric cer": "--metric: nothing is measured",
+    "eval test.jsonl --test mapsswe": "--test compares outputs",
+    "eval test.txt --ref test.ref --s2s rank": "--s2s needs N-best lists",
+    "eval test.txt --ref test.ref --nbest-size 2": "--nbest-size needs --format",
+    "eval test.jsonl --audio test.scp": "eval takes no --audio; give it to",
+    "confidence test.jsonl -o c.jsonl --segments test.seg": "--segments needs --output",
+    "combine alike.1 alike.2 --s2s rank": "--s2s needs N-best lists",
+    "combine alike.1 alike.2 --words words": "combine takes no --words; give it to",
+    "combine two.csv --field system=hyp --field system=other --s2s rank": (
+        "combine --field system=COLUMN takes no --s2s"
+    ),
+    "combine lines2 lines3 --src test.src": "combine --whole takes no --src",
+    "combine lines2 lines3 --format csv": "combine --whole takes no --format",
+    "errors test.jsonl --decide mbr": "--decide needs --weights",
+    "run test.jsonl --field score=-cost": "--field needs --format",
+    "run t.csv --field score=cost --field score=lm": "--field score=cost and score=lm",
+    "score --text text --text words --lm ngram:one": "--text is given 2 times",
+    "convert test.jsonl -o a.csv -o b.csv": "--output is given 2 times",
+    "run test.jsonl --report a.json --report b.json": "--report is given 2 times",
+    "rerank test.jsonl --weights w.json --weights mbr.json": "--weights is given 2",
+    "score test.jsonl --lm ngram:one --device x": "--device",
+}
+"""Command lines with an option that nobody reads, and what the error says."""
+
+
+@pytest.mark.parametrize("line", UNREAD)
+def test_an_option_that_nobody_reads_is_refused(line: str) -> None:
+    command, *words = shlex.split(line)
+    done, files = outcome(command, shlex.join(words))
+    assert done.returncode == 2 and not done.stdout and not files
+    assert UNREAD[line] in done.stderr
+    assert done.stderr.count("\n") == 1 and len(done.stderr) < 420
+
+
+TWICE = [
+    (name, parameter.opts[-1])
+    for name in COMMANDS_HERE
+    for parameter in parameters_of(name)
+    if isinstance(parameter, click.Option)
+    and (entry := entry_of(parameter)) is not None
+    and (entry.about.reads or entry.about.writes)
+    and not parameter.multiple
+    and parameter.nargs == 1
+]
+
+
+@pytest.mark.parametrize(("command", "option"), TWICE)
+def test_a_file_that_is_given_twice_is_refused(command: str, option: str) -> None:
+    done, _ = outcome(command, f"{BASES[command]} {option} a.json {option} b.json")
+    assert done.returncode == 2
+    assert " is given " in done.stderr and "give it once" in done.stderr
+
+
+# --- training ------------------------------------------------------------------------
+
+TRAINED = {
+    entry.name: name
+    for name, kind in reversed(list(trained_kinds().loaded()))
+    for entry in flattened(kind.training_options().declared())
+}
+"""The first kind that takes each option of training."""
+NEEDED = {
+    "electra": ("--generator", "tta"),
+    "a3t": ("--audio", "a.wav", "--text", "text", "--align", "words"),
+    "ctc": ("--audio", "a.wav", "--text", "text"),
+}
+"""What kinds need to be trained."""
+
+
+def training(kind: str, *line: str) -> Any:
+    """The options that a training gets from a command line."""
+    command = COMMANDS["train"]
+    arguments = ["--lm", kind, "--out", "new", *NEEDED.get(kind, ()), *line]
+    with command.make_context("train", arguments) as context:
+        return command.offers(context)["options"].make(context)
+
+
+def values_of(parameter: click.Option) -> list[str]:
+    """Values of an option, of which one at least is not its default."""
+    if parameter.is_flag:
+        return [parameter.opts[0]]
+    if isinstance(parameter.type, click.Choice):
+        values = map(str, parameter.type.choices)
+    elif isinstance(parameter.type, click.types.IntParamType):
+        values = iter(("7", "3"))
+    else:
+        values = iter(("0.25", "text", "0,0"))
+    several = 2 if parameter.nargs == 2 else 1
+    return [f"{parameter.opts[0]} {' '.join([value] * several)}" for value in values]
+
+
+@pytest.mark.parametrize("option", TRAINED)
+def test_a_training_gets_each_option(option: str) -> None:
+    """What a training does with it, tests/lms/training and tests/test_refusals.py see:
+    code reads each option.
+    """
+    kind = TRAINED[option]
+    command = COMMANDS["train"]
+    arguments = ["--lm", kind, "--out", "new", *NEEDED.get(kind, ())]
+    with command.make_context("train", arguments) as context:
+        context.meta[PARTS] = True
+        parameters = {one.name: one for one in command.get_params(context)}
+    parameter = parameters[option]
+    assert isinstance(parameter, click.Option)
+    usual = training(kind)
+    changed = False
+    for line in values_of(parameter):
+        try:
+            changed |= training(kind, *line.split()) != usual
+        except UserError as error:
+            changed |= parameter.opts[0].strip("-") in str(error)
+        except click.UsageError as error:
+            changed |= parameter.opts[0] in error.format_message()
+    assert changed
