@@ -498,6 +498,8 @@ class _Resolver:
         at = self._at
         if columns or self._config.columns or at.lists:  # `run` may tune bonuses alone
             return
+        if at.basis.header.systems:  # their votes are tuned
+            return
         if at.basis:
             raise UserError(no_columns(self._config.dev or "the lists", at.basis))
 

@@ -7,8 +7,10 @@ option without a scenario fails, and so does a new command without a `BASES` ent
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+import sys
 import wave
 from collections.abc import Iterator
 from functools import cache
@@ -697,7 +699,7 @@ for of_reader in READERS.values():
 
 @pytest.mark.parametrize("detected", [False, True])
 @pytest.mark.parametrize("option", READ_BY_SOME)
-@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("name", list(FORMATS))
 def test_a_reader_reads_an_option_or_it_is_refused(
     name: str, option: str, detected: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -879,3 +881,37 @@ def test_a_training_gets_each_option(option: str) -> None:
         except click.UsageError as error:
             changed |= parameter.opts[0] in error.format_message()
     assert changed
+
+
+# --- a request -----------------------------------------------------------------------
+
+BAD_REQUESTS: dict[str, Any] = {
+    "a first pass": {"hyps": [{"text": "a", "scores": {"lm": -1}}]},
+    "a source": {"hyps": [{"text": "a", "score": -1}], "src": 3},
+    "a text": {"hyps": [{"score": -1}]},
+    "a list": 3,
+    "a name": {"hyps": [{"text": "a", "score": -1, "scores": {"tokens": -1}}]},
+}
+
+
+@pytest.mark.parametrize("what", BAD_REQUESTS)
+def test_an_error_of_the_service_names_no_option(
+    what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A client of the service has fields of a request, not options."""
+    monkeypatch.setattr(sys.modules[__name__], "REQUEST", BAD_REQUESTS[what])
+    done = run_main("serve")
+    assert done.returncode == 0, done.stderr
+    error = json.loads(done.stdout.splitlines()[0])["error"]
+    assert "--" not in error and "rescore " not in error, error
+
+
+def test_advice_of_the_service_names_fields() -> None:
+    for message in (
+        "u: no first-pass score; add the score, or name its column with --s2s",
+        "utterance u: no score 'lm'; `rescore score LISTS --lm MODEL` writes it",
+        "this model reads the source; give --src FILE",
+        "utterance u: no recording; give --audio",
+    ):
+        assert re.search(r'give ".+" in the request$', service.in_request(message))
+    assert service.in_request("u: is no text") == "u: is no text"
