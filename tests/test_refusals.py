@@ -10,7 +10,6 @@ import click
 import pytest
 
 import rescore as rescore_package
-from rescore import formats
 from rescore.cli.bridge import entry_of
 from rescore.cli.help import INSTEAD
 from rescore.cli.main import cli
@@ -30,7 +29,7 @@ from rescore.refusals import (
     named,
 )
 from rescore.taken import check_read, options_of
-from tests.conftest import ROOT, Run, assert_one_line_error
+from tests.conftest import ROOT
 
 OPTIONS = {entry.name: entry for entry in flattened(RunConfig.declared())}
 """All options of an experiment, with those of parts."""
@@ -250,26 +249,6 @@ def test_nested_options_count_where_they_differ_from_their_defaults() -> None:
     check_read("--metric", METRICS, ["bleu", "wer"], changed)
     with pytest.raises(OptionError, match=r"^--nfkc needs --metric wer or "):
         check_read("--metric", METRICS, ["bleu"], changed)
-
-
-def test_options_that_nothing_reads_are_refused_on_the_command_line(
-    rescore: Run,
-) -> None:
-    lists = Path("in.jsonl")
-    hypothesis = rescore_package.Hypothesis("a b", {"s2s": -1.0})
-    formats.write([rescore_package.NbestList("u", [hypothesis], ("a",))], str(lists))
-    for arguments, message in (
-        (("--format", "csv", "--lenpen", "1"), "--lenpen needs --format fairseq"),
-        (("--metric", "wer", "--tokenize", "zh"), "--tokenize needs --metric bleu"),
-        (("--metric", "bleu", "--nfkc"), "--nfkc needs --metric wer"),
-        (("--ref-format", "trn"), "--ref-format needs --ref FILE or --dev-ref FILE"),
-        (("--dataset", "test"), "--dataset needs --report FILE or --table FILE"),
-        (("--workers", "2"), "--workers needs --engine ray"),
-        (("--tokens", "x"), "run takes no --tokens; give it to score"),
-    ):
-        assert_one_line_error(rescore("run", lists, *arguments), message)
-    words = ("--metric", "bleu", "--metric", "wer", "--nfkc")
-    assert rescore("run", lists, *words).returncode == 0
 
 
 def test_python_says_the_same() -> None:

@@ -378,8 +378,10 @@ SCENARIOS: dict[str, dict[str, str]] = {
     },
     "--respell": expanding("--channel shipped --lexicon lexicon.xz", "--respell 3"),
     "--channel": expanding("--respell 3 --lexicon lexicon.xz", "--channel absent"),
-    "--lexicon": expanding("--respell 3 --channel shipped", "--lexicon lexicon.xz")
-    | {"serve": "--respell 3 --channel shipped | --lexicon absent"},
+    "--lexicon": {  # without it, the shipped lexicon of 150,000 words is read
+        "*": "| --lexicon lexicon.xz",
+        "convert": "! raw.jsonl --respell 3 --channel shipped | --lexicon lexicon.xz",
+    },
     # the decision
     "--decide": {
         "*": "| --decide rover --scale 1",
@@ -758,6 +760,13 @@ def test_a_metric_reads_an_option_or_it_is_refused(
 
 
 UNREAD = {
+    "run t.csv --format csv --lenpen 1": "--lenpen needs --format fairseq",
+    "run test.jsonl --metric wer --tokenize zh": "--tokenize needs --metric bleu",
+    "run test.jsonl --metric bleu --nfkc": "--nfkc needs --metric wer",
+    "run test.jsonl --ref-format trn": "--ref-format needs --ref FILE or --dev-ref",
+    "run test.jsonl --dataset a": "--dataset needs --report FILE or --table FILE",
+    "run test.jsonl --workers 2": "--workers needs --engine ray",
+    "run test.jsonl --tokens x": "run takes no --tokens; give it to score",
     "run test.jsonl --lm-norm mean": "--lm-norm needs --lm",
     "run test.jsonl --audio test.scp": "--audio needs --lm hf-speech",
     "run test.jsonl --recordings test.rec": "--recordings needs --lm KIND:context=N",
