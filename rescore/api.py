@@ -93,11 +93,12 @@ def read(
     from rescore import formats
     from rescore.formats.audio import with_audio
     from rescore.parts import FORMATS
-    from rescore.refusals import check_read
+    from rescore.taken import check_read
 
     options = formats.ReadOptions(
         size=nbest_size, fields=dict(field) if field else None
     )
+    options.in_python = True
     if format is not None:
         check_read("format", FORMATS, [format], options, python=True)
     files = tuple(map(str, _several(references)))

@@ -52,6 +52,7 @@ class RunConfig(Declared):
         " the number of tokens to the power A.  [default: mean if first-pass scores are"
         " means, else sum]",
         group=MODELS,
+        needs="lm",
         metavar="sum|mean|length^A",
         parse=_norm,
     )

@@ -46,6 +46,15 @@ DIGITS = 12
 """Hexadecimal digits of a file's digest."""
 
 
+class Suited(NamedTuple):
+    """The values of a field with which another option has a meaning."""
+
+    test: Callable[[str], bool]
+    """Whether a value is one of them."""
+    values: Callable[[], str]
+    """The values, for messages."""
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """What the command line says of a field. The option has the type and the default of
@@ -73,6 +82,8 @@ class Option:
     """Whether the command line has an argument without a name in place of an option."""
     reads: bool = False
     """Whether the values are files that are read: no output may take their place."""
+    lists: bool = False
+    """Whether the values are lists or texts: the options of formats are about them."""
     writes: str = ""
     """What `-` means, stdout or stderr, if the values are files that are written."""
     group: str = ""
@@ -86,6 +97,10 @@ class Option:
     needs_value: tuple[str, ...] | Callable[[], Sequence[str]] = ()
     """The values of the needed field with which this option has a meaning; empty for
     all. `ray` stands for `ray` and `ray:ADDRESS`.
+    """
+    suits: Mapping[str, Suited] = field(default_factory=dict)
+    """What a needed field's value must be, for single fields in the place of
+    `needs_value`.
     """
     reads_only: tuple[str, ...] = ()
     """The fields and the titles of groups that have a meaning beside this option; empty

@@ -18,10 +18,11 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from rescore.columns import WORDS
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.decision import DECISIONS, Decision
-from rescore.errors import UserError
+from rescore.errors import OptionError, UserError
 from rescore.expansion import Expansion, asked, configured
 from rescore.features import Bounds, Reason, Situation, all_features
 from rescore.given import given_weights, no_columns
@@ -36,19 +37,19 @@ from rescore.metrics import (
 )
 from rescore.metrics.cached import remembered
 from rescore.metrics.folds import Folds, split
+from rescore.metrics.listed import LISTED
+from rescore.metrics.normalise import FLAGS
 from rescore.nbest import NbestList
 from rescore.parts import FEATURES
-from rescore.refusals import (
-    check_decision,
-    check_read,
-    refuse_several_sources,
-    refuse_tuning,
-)
+from rescore.refusals import check_decision, refuse_several_sources, refuse_tuning
+from rescore.taken import check_read, flags_set
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.folds import choose_columns
 
 log = logging.getLogger(__name__)
 
+DEFAULTS = ("wer", "bleu", "chrf")
+"""The metrics that lists without and with source texts have by default."""
 HAVE_SOURCES = "the lists have source texts (src); for WER give --metric wer"
 """Why BLEU measures lists that no translation toolkit wrote: the reason that users are
 told without --verbose.
@@ -155,6 +156,7 @@ def resolve(
     specs: Sequence[str | None] = (),
     weights: Weights | None = None,
     measures: bool = True,
+    of_requests: bool = False,
 ) -> Plan:
     """Decide everything that `config` leaves open.
 
@@ -168,11 +170,13 @@ def resolve(
             weights of the config.
         measures: Whether texts are decided or measured; a plan for scores alone has no
             metrics.
+        of_requests: Whether the lists stand for requests, each of which may have
+            another default metric.
 
     Raises:
         UserError: What `config` says cannot be done with these lists.
     """
-    resolver = _Resolver(config, lists, dev, weights, measures)
+    resolver = _Resolver(config, lists, dev, weights, measures, of_requests)
     plan = resolver.plan(load, specs)
     for reason in plan.reasons:
         level = logging.INFO if reason.why == HAVE_SOURCES else logging.DEBUG
@@ -190,6 +194,7 @@ class _Resolver:
         dev: Sequence[NbestList] | None,
         weights: Weights | None,
         measures: bool,
+        of_requests: bool,
     ) -> None:
         self._config = config
         self._features = all_features()
@@ -199,6 +204,7 @@ class _Resolver:
             dev=None if dev is None else Dataset.of(dev),
             tuned=weights,
             measures=measures,
+            of_requests=of_requests,
         )
 
     def plan(self, load: Load | None, specs: Sequence[str | None]) -> Plan:
@@ -244,14 +250,25 @@ class _Resolver:
             at.note("further metric", metric.companion, why)
         others = list(map(self._reported, names))
         others += self._metrics_of_features([metric, *others])
-        if asked:
-            reported = [one.name.lower() for one in (metric, *others)]
-            by_features: set[str] = set()
-            for feature in self._features.values():
-                by_features.update(feature.reads)
-            measuring = self._config.measuring
-            check_read("--metric", METRICS, reported, measuring, by_features)
+        self._check_options([metric, *others])
         return metric, *others
+
+    def _check_options(self, metrics: Sequence[Metric]) -> None:
+        """See that a metric, or a feature, reads each option of metrics.
+
+        Raises:
+            OptionError: Nothing reads an option.
+        """
+        config = self._config
+        read = [metric.name.lower() for metric in metrics]
+        if self._at.of_requests and not config.metrics:
+            read += DEFAULTS
+        by_features: set[str] = set()
+        for feature in self._features.values():
+            by_features.update(feature.reads)
+        measured = " and ".join(dict.fromkeys(read))
+        why = "" if config.metrics else f"; measured is {measured}"
+        check_read("--metric", METRICS, read, config.measuring, by_features, why=why)
 
     def _measuring(self, asked: Sequence[str]) -> MetricOptions:
         """Return the options of metrics: of the metric that the weights were tuned for,
@@ -481,6 +498,8 @@ class _Resolver:
         at = self._at
         if columns or self._config.columns or at.lists:  # `run` may tune bonuses alone
             return
+        if at.basis.header.systems:  # their votes are tuned
+            return
         if at.basis:
             raise UserError(no_columns(self._config.dev or "the lists", at.basis))
 
@@ -552,3 +571,37 @@ def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decis
     check_decision(config, name)
     settings = config.deciding.as_json(DECISIONS[name].Options)
     return Decision(name, config.scale, settings).completed_by(weights.decision)
+
+
+def check_unmeasured(
+    config: RunConfig,
+    weights: Weights,
+    instead: str,
+    compares_words: bool = False,
+) -> None:
+    """See that options of metrics have a meaning where nothing is measured.
+
+    A decision by posteriors, a bonus of words and new hypotheses read them. Options of
+    figures alone, such as how errors are named, have no meaning.
+
+    Args:
+        config: What was asked.
+        weights: The weights that decide.
+        instead: What the user should do, for messages.
+        compares_words: Whether words are compared beside the decision.
+
+    Raises:
+        OptionError: Nothing reads an option.
+    """
+    given = flags_set(METRICS, config.measuring)
+    if config.metrics:
+        given["metrics"] = "--metric"
+    is_best = decision_of(config, weights).name == "best"
+    unread = {"align"}
+    if is_best and not config.expands and not weights.weights.keys() & {WORDS, LISTED}:
+        unread = {*given}
+        if compares_words:
+            unread -= {*FLAGS}
+    for name, flag in given.items():
+        if name in unread:
+            raise OptionError(f"{flag}: nothing is measured here; {instead}")

@@ -38,9 +38,15 @@ from rescore.config import (
 from rescore.errors import OptionError, UserError, did_you_mean, takes_no
 from rescore.files import absent
 from rescore.lms import ComputeOptions
-from rescore.options import Declared, Field, Option, OptionValues, as_json, flattened
-from rescore.parts import DECISIONS, Registry
+from rescore.metrics.normalise import FLAGS
+from rescore.options import Field, Option, flattened
+from rescore.parts import DECISIONS
+from rescore.taken import check_read
 
+WORDS = ("metrics", "normaliser", *FLAGS)
+"""The fields that a road takes which measures nothing, but compares words: the metric
+says how.
+"""
 ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "run": ((MODELS, WEIGHTS, TUNING, EXPANSION, DECISION, MEASURES), ()),
     "score": ((MODELS, EXPANSION, "words"), ("lms", "count_tokens")),
@@ -58,9 +64,11 @@ ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (EXPANSION, DECISION, MEASURES),
         ("lms", "lm_norm", "force_weights", "count_tokens"),
     ),
-    "confidence": ((DECISION, MEASURES), ()),
+    "confidence": ((DECISION, *WORDS), ()),
+    "combine": (WORDS, ()),
+    "errors": ((EXPANSION, DECISION, *WORDS, "align", "words"), ()),
     "convert": ((EXPANSION,), ()),
-} | dict.fromkeys(("analyse", "combine", "eval"), ((MEASURES,), ()))
+} | dict.fromkeys(("analyse", "eval"), ((MEASURES,), ()))
 """The groups and single fields of `RunConfig` that a road takes: a command, and the
 function of Python with its name; then fields of the function alone, for which the
 command has options of its own, or none.
@@ -174,12 +182,28 @@ def _check_needed(
     allowed = entry.about.needs_value
     if callable(allowed):
         allowed = tuple(allowed())
+    wanted = []
     for other in needed:
+        suited = entry.about.suits.get(other.name)
+        if suited and any(map(suited.test, _several(values.get(other.name)))):
+            return
+        if suited:
+            wanted.append(f"{named(other, python)} {suited.values()}")
+            continue
         if _has_value(values.get(other.name), allowed):
             return
+        wanted.append(_wanted(other, allowed, python))
     if needed:
-        wanted = [_wanted(other, allowed, python) for other in needed]
         raise OptionError(f"{named(entry, python)} needs {' or '.join(wanted)}")
+
+
+def _several(value: Any) -> tuple[Any, ...]:
+    """Return the values of an option that has one, several or none."""
+    if isinstance(value, tuple):
+        return value
+    if value:
+        return (value,)
+    return ()
 
 
 def _has_value(value: Any, allowed: Collection[str]) -> bool:
@@ -319,69 +343,6 @@ def check_decision(config: RunConfig, decision: str) -> None:
     check_read("--decide", DECISIONS, [decision], config.deciding)
 
 
-def check_read(
-    chooser: str,
-    table: Registry[Any],
-    chosen: Collection[str],
-    given: OptionValues,
-    read_elsewhere: Collection[str] = (),
-    python: bool = False,
-) -> None:
-    """See that one of the chosen parts reads each option of parts that is given.
-
-    Args:
-        chooser: The option that chooses a part, as users give it.
-        table: The table of the parts.
-        chosen: The names of the parts that are chosen.
-        given: The options that are given.
-        read_elsewhere: Options that something beside the parts reads.
-        python: Whether messages name options as Python does.
-
-    Raises:
-        OptionError: No chosen part reads an option that is given.
-    """
-    read = {*read_elsewhere}
-    for name in chosen:
-        read.update(entry.name for entry in options_of(table[name]))
-    for name in _set(given):
-        if name in read:
-            continue
-        able = []
-        shown = name
-        for part_name, part in table.loaded():
-            for entry in options_of(part):
-                if entry.name == name:
-                    able.append(part_name)
-                    shown = entry.about.flag(name)
-        if python:
-            shown = shown.strip("-").replace("-", "_")
-        raise OptionError(f"{shown} needs {chooser} {' or '.join(able)}")
-
-
-def options_of(part: Any) -> list[Field]:
-    """Return the options that a part declares in its class `Options`.
-
-    Args:
-        part: A part of any table; it may have no such class.
-    """
-    if not hasattr(part, "Options"):
-        return []
-    return list(flattened(part.Options.declared()))
-
-
-def _set(values: OptionValues) -> list[str]:
-    """Return the names of the options that are set; of nested options, of those that
-    differ from their defaults.
-    """
-    names: list[str] = []
-    for name, value in values.values.items():
-        if isinstance(value, Declared):
-            names += as_json(value)
-        else:
-            names.append(name)
-    return names
-
-
 # --- files ---------------------------------------------------------------------------
 
 
@@ -411,7 +372,7 @@ def check_files(typed: Sequence[Typed]) -> None:
             that is read.
     """
     for one in typed:
-        if "NBEST" in (one.about.metavar or ""):
+        if one.about.lists:
             _check_present(one.value)
     written: dict[str, str] = {}
     for one in typed:

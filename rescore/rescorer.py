@@ -195,6 +195,7 @@ class Rescorer:
                 load=lambda: loaded,
                 specs=self._specs,
                 weights=self._tuned,
+                of_requests=True,
             )
         return self._plans[traits]
 

@@ -42,6 +42,7 @@ LAYERS = [
     ["nbest"],
     ["columns"],
     ["styles"],
+    ["taken"],
     ["options"],
     ["parts"],
     ["files"],

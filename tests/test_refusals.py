@@ -10,7 +10,6 @@ import click
 import pytest
 
 import rescore as rescore_package
-from rescore import formats
 from rescore.cli.bridge import entry_of
 from rescore.cli.help import INSTEAD
 from rescore.cli.main import cli
@@ -26,12 +25,11 @@ from rescore.refusals import (
     check_beside,
     check_files,
     check_needs,
-    check_read,
     check_road,
     named,
-    options_of,
 )
-from tests.conftest import ROOT, Run, assert_one_line_error
+from rescore.taken import check_read, options_of
+from tests.conftest import ROOT
 
 OPTIONS = {entry.name: entry for entry in flattened(RunConfig.declared())}
 """All options of an experiment, with those of parts."""
@@ -45,7 +43,8 @@ def test_a_road_takes_an_option_or_names_it(road: str, name: str) -> None:
     offered = bool({entry.title, name} & {*groups, *fields})
     given: dict[str, Any] = {name: True}
     for needed in entry.about.needed:
-        given[needed] = True
+        if needed in OPTIONS:
+            given[needed] = True
     if offered:
         check_road(road, given)
         return
@@ -137,6 +136,16 @@ def value_of(entry: Field, allowed: Any) -> Any:
     return values[0] if values else True
 
 
+SUITED = {
+    ("recordings", "lm"): ("tta:context=2:folder",),
+    ("recordings", "best"): "out.ctm",
+    ("audio", "lm"): ("ngram:one", "hf-speech:folder"),
+    ("segments", "best"): "out.ctm",
+    ("segments", "output"): "out.ctm",
+}
+"""Values with which an option has a meaning, by the option and the needed field."""
+
+
 @pytest.mark.parametrize(("name", "command"), COMMANDS)
 def test_an_option_without_what_it_needs_is_refused(
     name: str, command: click.Command
@@ -154,6 +163,8 @@ def test_an_option_without_what_it_needs_is_refused(
             check_needs(entries, [entry.name], alone)
         for other in needed:
             with_needed = {other: value_of(entries[other], entry.about.needs_value)}
+            if other in entry.about.suits:
+                with_needed = {other: SUITED[entry.name, other]}
             check_needs(entries, [entry.name], alone | with_needed)
 
 
@@ -240,26 +251,6 @@ def test_nested_options_count_where_they_differ_from_their_defaults() -> None:
         check_read("--metric", METRICS, ["bleu"], changed)
 
 
-def test_options_that_nothing_reads_are_refused_on_the_command_line(
-    rescore: Run,
-) -> None:
-    lists = Path("in.jsonl")
-    hypothesis = rescore_package.Hypothesis("a b", {"s2s": -1.0})
-    formats.write([rescore_package.NbestList("u", [hypothesis], ("a",))], str(lists))
-    for arguments, message in (
-        (("--format", "csv", "--lenpen", "1"), "--lenpen needs --format fairseq"),
-        (("--metric", "wer", "--tokenize", "zh"), "--tokenize needs --metric bleu"),
-        (("--metric", "bleu", "--nfkc"), "--nfkc needs --metric wer"),
-        (("--ref-format", "trn"), "--ref-format needs --ref FILE or --dev-ref FILE"),
-        (("--dataset", "test"), "--dataset needs --report FILE or --table FILE"),
-        (("--workers", "2"), "--workers needs --engine ray"),
-        (("--tokens", "x"), "run takes no --tokens; give it to score"),
-    ):
-        assert_one_line_error(rescore("run", lists, *arguments), message)
-    words = ("--metric", "bleu", "--metric", "wer", "--nfkc")
-    assert rescore("run", lists, *words).returncode == 0
-
-
 def test_python_says_the_same() -> None:
     with pytest.raises(UserError, match=r"^prompt needs lm hf-causal or server$"):
         rescore_package.load("tta", prompt="{text}")
@@ -300,7 +291,7 @@ def test_an_output_does_not_take_the_place_of_an_input(tmp_path: Path) -> None:
 
 
 def test_lists_that_are_not_there_are_told_first(tmp_path: Path) -> None:
-    lists = typed("NBEST", tmp_path / "absent", metavar="NBEST...", reads=True)
+    lists = typed("NBEST", tmp_path / "absent", lists=True, reads=True)
     output = typed("-o", tmp_path / "no" / "out", **WRITES)
     with pytest.raises(UserError, match="absent"):
         check_files([output, lists])

@@ -23,7 +23,7 @@ class Analysis(options.Lists, options.DetailsOutput):
     )
 
 
-@options.command("analyse", config=options.config("analyse"))
+@options.command("analyse", config=options.config("analyse"), inputs=options.NOT_HEARD)
 def command(
     own: Analysis,
     weights: options.TunedWeights,

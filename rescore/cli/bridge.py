@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import NoneType
@@ -35,6 +35,8 @@ WHOLE = "rescore.help.whole"
 """Key of a context: whether the whole help is shown."""
 PARTS = "rescore.options.parts"
 """Key of a context: whether the options of parts (metrics, formats) are read."""
+MADE = "rescore.options.made"
+"""Key of a context: the parameters of commands that were made."""
 _ENTRY = "entry"
 
 
@@ -84,6 +86,12 @@ class Offer:
     names: tuple[str, ...] = ()
     """Titles of the groups, and fields, that are offered; all fields if empty."""
     required: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    """Fields that are not offered."""
+    needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """What a field needs in this command, in the place of what it declares; by the
+    title of a group, what its fields need that declare nothing.
+    """
 
     def _declared(self) -> list[Field]:
         """The fields of the class; those with options of parts only if the command line
@@ -101,10 +109,21 @@ class Offer:
         for entry in flattened(self._declared()):
             if self.names and {entry.title, entry.name}.isdisjoint(self.names):
                 continue
+            if entry.name in self.without:
+                continue
             if entry.name in self.required:
                 entry = entry._replace(about=replace(entry.about, required=True))
-            offered.append(entry)
+            offered.append(self._with_needs(entry))
         return offered
+
+    def _with_needs(self, entry: Field) -> Field:
+        """Return an option with what it needs in this command."""
+        needs = self.needs.get(entry.name)
+        if needs is None and not entry.about.needs:
+            needs = self.needs.get(entry.title)
+        if needs is None:
+            return entry
+        return entry._replace(about=replace(entry.about, needs=needs))
 
     def parameters(self) -> Iterator[click.Parameter]:
         """Yield the offered options as parameters of click."""
@@ -306,15 +325,22 @@ class Command(click.Command):
         Args:
             ctx: The context of the command.
         """
+        offers = self.offers(ctx).values()
+        classes = tuple(offer.declared for offer in offers)
+        key = (self.name, _parts_are_read(), classes)
+        made = ctx.meta.setdefault(MADE, {})
+        if key in made:
+            return list(made[key])
         declared: list[click.Parameter] = []
-        for offer in self.offers(ctx).values():
+        for offer in offers:
             declared += offer.parameters()
         declared.sort(key=lambda parameter: not isinstance(parameter, click.Argument))
         every = [*declared, *self.params]
         help_option = self.get_help_option(ctx)
         if help_option is not None:
             every.append(help_option)
-        return every
+        made[key] = every
+        return list(every)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse a command line. Options of parts are read only where there is an option
@@ -336,6 +362,8 @@ class Command(click.Command):
         typed = {option.partition("=")[0] for option in options}
         ctx.meta[PARTS] = ctx.resilient_parsing or not typed <= usual
         try:
+            if len(options) > 1:
+                _check_once(self.make_parser(ctx).parse_args(list(args))[2], ctx)
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             message = self.instead(ctx, error.option_name) or error.format_message()
@@ -365,19 +393,31 @@ class Command(click.Command):
         Raises:
             OptionError: They do not.
         """
-        entries = self._entries(ctx)
+        entries = self.entries(ctx)
         given = []
         for name in entries:
             if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 given.append(name)
+        needed: set[str] = set()
+        for name in given:
+            needed.update(entries[name].about.needed)
+        if not needed <= entries.keys():  # a part may have the option that is needed
+            were_read = ctx.meta[PARTS]
+            ctx.meta[PARTS] = True
+            entries = self.entries(ctx)
+            ctx.meta[PARTS] = were_read
         check_files(list(_typed(ctx, entries)))
         check_needs(entries, given, ctx.params)
         check_beside(str(self.name), entries, given, ctx.params)
         made = {key: offer.make(ctx) for key, offer in self.offers(ctx).items()}
         return self.function(**made)
 
-    def _entries(self, ctx: click.Context) -> dict[str, Field]:
-        """Return the declared options by name."""
+    def entries(self, ctx: click.Context) -> dict[str, Field]:
+        """Return the declared options by name.
+
+        Args:
+            ctx: The context of the command.
+        """
         entries = {}
         for parameter in self.get_params(ctx):
             entry = entry_of(parameter)
@@ -407,10 +447,77 @@ class Command(click.Command):
                 formatter.write_dl(records)
 
 
+def is_typed(name: str) -> bool:
+    """Return whether an option stands on the command line of the command that runs.
+
+    Args:
+        name: The field.
+    """
+    ctx = click.get_current_context(silent=True)
+    if ctx is None:
+        return False
+    return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def refuse_beside(switch: str) -> None:
+    """See that the options of the command that runs have a meaning beside a switch that
+    the command sets by itself.
+
+    Args:
+        switch: The field of the switch.
+
+    Raises:
+        OptionError: An option has no meaning there.
+    """
+    ctx = click.get_current_context()
+    assert isinstance(ctx.command, Command)
+    entries = ctx.command.entries(ctx)
+    given = [name for name in entries if is_typed(name)]
+    values = {**ctx.params, switch: True}
+    check_beside(str(ctx.command.name), entries, [*given, switch], values)
+
+
+def _check_once(typed: Sequence[click.Parameter], ctx: click.Context) -> None:
+    """See that an option of one file is given once: click itself takes the last file.
+
+    Args:
+        typed: The parameters in the order of the command line.
+        ctx: The context of the command.
+
+    Raises:
+        UsageError: An option of a file is given twice.
+    """
+    for parameter in typed:
+        entry = entry_of(parameter)
+        if entry is None or isinstance(parameter, click.Argument):
+            continue
+        is_file = entry.about.reads or entry.about.writes
+        if is_file and not _hint(entry.hint).several and typed.count(parameter) > 1:
+            raise click.UsageError(
+                f"{named(entry)} is given {typed.count(parameter)} times; give it once",
+                ctx,
+            )
+
+
+def lists_of_call() -> list[str]:
+    """Return the paths of all lists and texts of the command that runs; none where no
+    command runs.
+    """
+    ctx = click.get_current_context(silent=True)
+    paths: list[str] = []
+    if ctx is None or not isinstance(ctx.command, Command):
+        return paths
+    for name, entry in ctx.command.entries(ctx).items():
+        value = ctx.params.get(name)
+        if entry.about.lists and value:
+            paths += value if isinstance(value, tuple) else (value,)
+    return paths
+
+
 def _typed(ctx: click.Context, entries: Mapping[str, Field]) -> Iterator[Typed]:
     """Yield each value of the options, with the options as users know them."""
     for name, entry in entries.items():
-        value = ctx.params[name]
+        value = ctx.params.get(name)
         if value is None or isinstance(value, bool):
             continue
         several = value if isinstance(value, tuple) else (value,)

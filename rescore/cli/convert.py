@@ -37,7 +37,7 @@ class Conversion(options.Lists):
     )
 
 
-@options.command("convert", config=options.config("convert"))
+@options.command("convert", config=options.config("convert"), inputs=options.REWRITTEN)
 def command(
     own: Conversion,
     undo: options.DetokenizeOption,

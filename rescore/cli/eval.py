@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import click
 
 from rescore.cli import options
+from rescore.cli.bridge import is_typed
 from rescore.config import MEASURES, RunConfig
 from rescore.errors import OptionError
 from rescore.files import shown
+from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, written_file
 from rescore.parts import METRICS, TESTS, WHOLE, resolve
 from rescore.plan import resolve as plan_of
-from rescore.refusals import options_of
 from rescore.reports import outputs
 from rescore.reports.markup import write_json
 from rescore.reports.outputs import render_systems as render
+from rescore.taken import options_of
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +50,33 @@ class TestOptions(Declared):
         metavar="REGEX",
     )
 
+    def make_each(self, metrics: Sequence[Metric]) -> list[PairedTest]:
+        """Return the test of each metric; where the test applies to some metrics, the
+        default test for the others.
+
+        Args:
+            metrics: The metrics.
+
+        Raises:
+            UserError: The test applies to no metric.
+        """
+        chosen = self.make()
+        applies = [chosen.applies(metric) for metric in metrics]
+        if not any(applies):
+            applies[0] = True  # the test says which metrics it applies to
+        tests = []
+        for metric, suits in zip(metrics, applies, strict=True):
+            if suits:
+                tests.append(chosen)
+                continue
+            tests.append(PairedTest())
+            log.info(
+                "%s: p-values by randomisation; %s does not apply",
+                metric.name,
+                self.test,
+            )
+        return tests
+
     def make(self) -> PairedTest:
         """Return the test."""
         by_speaker = self.by_speaker or self.speaker is not None
@@ -55,7 +88,7 @@ class Evaluation(options.DetailsOutput):
     common = True
 
     outputs: tuple[str, ...] = option(
-        (), metavar="OUTPUT...", argument=True, required=True, reads=True
+        (), metavar="OUTPUT...", argument=True, required=True, reads=True, lists=True
     )
     report: str | None = written_file(
         None, "Write the figures as JSON in full precision."
@@ -78,7 +111,7 @@ class Evaluation(options.DetailsOutput):
     )
 
 
-@options.command("eval", config=options.config("eval"))
+@options.command("eval", config=options.config("eval"), inputs=options.NOT_HEARD)
 def command(
     own: Evaluation,
     config: RunConfig,
@@ -99,6 +132,8 @@ def command(
     Each further output has a p-value against the first output. Confidence intervals
     come from the bootstrap.
     """
+    if len(own.outputs) == 1 and is_typed("test"):
+        raise OptionError("--test compares outputs; give another OUTPUT")
     if own.details and len(own.outputs) > 2:
         raise OptionError("--details compares one or two outputs")
     read = _read(own, inputs)
@@ -108,8 +143,10 @@ def command(
     for _, lists in read:
         together += lists
     every = plan_of(options.configured(config), together).metrics
-    test = significance.make()
-    systems = [outputs.compare_outputs(read, metric, test) for metric in every]
+    tests = significance.make_each(every)
+    systems = []
+    for metric, test in zip(every, tests, strict=True):
+        systems.append(outputs.compare_outputs(read, metric, test))
     own.write_details(lambda: outputs.output_details(every[0], read[0], read[-1]))
     if own.report:
         write_json(outputs.records_of(systems), own.report)

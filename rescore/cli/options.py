@@ -10,9 +10,9 @@ from typing import Any
 import click
 
 from rescore import formats
-from rescore.cli.bridge import Offer, command
+from rescore.cli.bridge import Offer, command, lists_of_call
 from rescore.cli.progress import progress_bar, scoring_bar
-from rescore.config import RunConfig
+from rescore.config import DECISION, EXPANSION, RunConfig
 from rescore.errors import OptionError
 from rescore.files import resolved, shown
 from rescore.formats import check_output
@@ -25,16 +25,18 @@ from rescore.formats.audio import (
 from rescore.formats.best import check
 from rescore.formats.references import References
 from rescore.formats.source import ReadOptions
+from rescore.formats.times import TIMED
 from rescore.lms import LanguageModel, load_all
 from rescore.lms.base import ComputeOptions
 from rescore.nbest import NbestList
-from rescore.options import Declared, option, read_file, written_file
+from rescore.options import Declared, Suited, option, read_file, written_file
 from rescore.parts import FORMATS, KINDS
-from rescore.refusals import ROADS, check_read
+from rescore.refusals import ROADS
 from rescore.reports.details import write
 from rescore.reports.markup import checked_style, write_json
 from rescore.reports.overview import render_overview, with_dev
 from rescore.reports.results import Results
+from rescore.taken import check_read
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 
 __all__ = ["Offer", "command", "progress_bar", "scoring_bar"]
@@ -43,13 +45,18 @@ Times = dict[str, RecordingSegment] | None
 """Where utterances stand in recordings."""
 
 
-def config(command: str) -> Offer:
+def config(command: str, decides: str = "", **needs: tuple[str, ...]) -> Offer:
     """Return the fields of `RunConfig` that are options of a command.
 
     Args:
         command: The command, one of the roads of `rescore.refusals`.
+        decides: The field without which the command decides nothing; empty if it always
+            decides.
+        needs: What further fields need in this command.
     """
-    return Offer(RunConfig, ROADS[command][0])
+    if decides:
+        needs |= dict.fromkeys((EXPANSION, DECISION), (decides,))
+    return Offer(RunConfig, ROADS[command][0], needs=needs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +66,7 @@ class Lists(Declared):
     common = True
 
     nbest: tuple[str, ...] = option(
-        (), metavar="NBEST...", argument=True, required=True, reads=True
+        (), metavar="NBEST...", argument=True, required=True, reads=True, lists=True
     )
 
 
@@ -74,12 +81,33 @@ class DevLists(Declared):
         "Lists with references to tune on. May be repeated.",
         metavar="NBEST",
         reads=True,
+        lists=True,
         common=True,
     )
     dev_ref: tuple[str, ...] = read_file(
         (), "References of the dev lists.", needs="dev"
     )
     dev_src: str | None = read_file(None, "Source texts of the dev lists.", needs="dev")
+
+
+def _has_context(lm: str) -> bool:
+    """Return whether a language model reads the lists beside a list."""
+    return ":context=" in lm
+
+
+def _is_timed(path: str) -> bool:
+    """Return whether a file of texts has times, and so the names of recordings."""
+    return Path(path).suffix in TIMED
+
+
+def _listening() -> list[str]:
+    """Return the kinds of models that listen."""
+    return [name for name, kind in KINDS.loaded() if kind.capabilities.audio]
+
+
+def _listens(lm: str) -> bool:
+    """Return whether a language model listens."""
+    return lm.partition(":")[0] in _listening()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +131,7 @@ class InputOptions(Declared):
         False,
         "Continue if utterances in --ref have no list, or lists no usable recording in"
         " --audio, and say so.",
+        needs=("ref", "dev_ref", "src", "dev_src", "audio"),
     )
     ref_format: str | None = option(
         None,
@@ -124,6 +153,11 @@ class InputOptions(Declared):
         None,
         "File that names the recording of each utterance (Kaldi's utt2spk or segments),"
         " for context=N and --respell.  [default: each id up to its last - _ . / or :]",
+        needs=("lm", "respell"),
+        suits={
+            "lm": Suited(_has_context, lambda: "KIND:context=N:PATH"),
+            "best": Suited(_is_timed, lambda: " or ".join(TIMED)),
+        },
     )
     audio: tuple[str, ...] = option(
         (),
@@ -131,6 +165,8 @@ class InputOptions(Declared):
         " segments beside it), a folder of ID.wav, .flac, .ogg or .mp3, or a NeMo"
         " manifest. May be repeated.",
         metavar="PATH",
+        needs="lm",
+        suits={"lm": Suited(_listens, lambda: " or ".join(_listening()))},
     )
     strict: bool = option(
         False,
@@ -140,6 +176,7 @@ class InputOptions(Declared):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self.read_options.beside = lists_of_call()
         if self.format_name is not None:
             chosen = [self.format_name]
             check_read("--format", FORMATS, chosen, self.read_options)
@@ -179,7 +216,7 @@ class InputOptions(Declared):
             sources=self.src,
             **self._how(),
         )
-        return list(self._prepared(lists))
+        return list(self.prepared(lists))
 
     def read_dev(
         self, paths: Sequence[str], ref: Sequence[str], src: str | None = None
@@ -219,7 +256,7 @@ class InputOptions(Declared):
 
         if self.ref or self.src:
             return iter(self.read(paths))
-        return self._prepared(formats.iterate(paths, **self._how()))
+        return self.prepared(formats.iterate(paths, **self._how()))
 
     def _references(self) -> References | None:
         """The files of references, if there are any."""
@@ -228,13 +265,33 @@ class InputOptions(Declared):
 
         return References(self.ref, self.ref_format)
 
-    def _prepared(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
-        """With their recordings, where these are given."""
+    def prepared(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
+        """Return the lists with the recordings that the options name.
+
+        Args:
+            lists: The lists.
+        """
         if self.recordings:
             lists = with_recordings(lists, Path(self.recordings))
         if self.audio:
             lists = with_audio(lists, self.audio, self.allow_missing)
         return iter(lists)
+
+
+NOT_HEARD = Offer(InputOptions, without=("recordings", "audio"))
+"""How a command reads lists that has no language models and writes no lists: nothing
+there reads recordings.
+"""
+REWRITTEN = Offer(InputOptions, needs={"recordings": (), "audio": ()})
+"""How a command reads lists that always writes lists, which name their recordings."""
+DECIDED = Offer(
+    InputOptions,
+    needs={
+        "recordings": ("lm", "respell", "output", "best"),
+        "audio": ("lm", "output"),
+    },
+)
+"""How a command reads lists that may write lists."""
 
 
 def _engine(text: str) -> str:
@@ -386,6 +443,7 @@ class RerankedOutputs(Declared):
         "Kaldi segments file with the start and end of each utterance, for --best in"
         " .ctm, .srt or .vtt.",
         needs="best",
+        suits={"best": Suited(_is_timed, lambda: " or ".join(TIMED))},
     )
 
     def times(self) -> Times:

@@ -18,6 +18,7 @@ from rescore.errors import OptionError, counted
 from rescore.formats.text import detokeniser
 from rescore.nbest import NbestList, ranking
 from rescore.options import option
+from rescore.plan import check_unmeasured
 from rescore.reports.summary import render
 
 log = logging.getLogger(__name__)
@@ -125,7 +126,7 @@ def _first_text(nbest: NbestList) -> str:
     return nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]].text
 
 
-@options.command("rerank", config=options.config("rerank"))
+@options.command("rerank", config=options.config("rerank"), inputs=options.DECIDED)
 def command(
     own: Reranking,
     weights: options.TunedWeights,
@@ -161,5 +162,7 @@ def command(
             err="-" in (own.output, own.best, own.details, reporting.report),
         )
         return
+    instead = "give --report, --table or --details, which print figures"
+    check_unmeasured(config, loaded, instead)
     texts = own.best is not None or own.output is None
     own.write(pipeline.rerank(inputs.iterate(own.nbest), loaded, config, texts), times)

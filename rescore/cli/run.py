@@ -82,7 +82,7 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
                 file.write(content)
 
 
-@options.command("run", config=options.config("run"))
+@options.command("run", config=options.config("run"), inputs=options.DECIDED)
 def command(
     own: options.Lists,
     lms: options.LanguageModelOptions,

@@ -33,7 +33,9 @@ class Scoring(Declared):
 
     common = True
 
-    nbest: tuple[str, ...] = option((), metavar="[NBEST]...", argument=True, reads=True)
+    nbest: tuple[str, ...] = option(
+        (), metavar="[NBEST]...", argument=True, reads=True, lists=True
+    )
 
     text: str | None = read_file(
         None,
@@ -87,7 +89,7 @@ class Scoring(Declared):
             raise OptionError("--tokens and the result cannot both go to stdout")
 
 
-@options.command("score", config=options.config("score"))
+@options.command("score", config=options.config("score"), inputs=options.REWRITTEN)
 def command(
     own: Scoring,
     lms: options.LanguageModelOptions,

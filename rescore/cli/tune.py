@@ -50,7 +50,7 @@ class TunedColumns(options.Lists):
     curve: str | None = written_file(None, "Write the metric at each weight as CSV.")
 
 
-@options.command("tune", config=options.config("tune"))
+@options.command("tune", config=options.config("tune"), inputs=options.NOT_HEARD)
 def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) -> None:
     """Tune the weights for the best WER, CER or BLEU on lists with LM scores and
     references.

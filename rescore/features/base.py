@@ -74,6 +74,10 @@ class Situation:
     """Weights that were tuned before; None to tune weights or to take given weights."""
     measures: bool
     """Whether texts are decided or measured; else the lists are only scored."""
+    of_requests: bool = False
+    """Whether the lists stand for requests, each of which may have another default
+    metric.
+    """
     measuring: MetricOptions = field(default_factory=MetricOptions)
     """The options of metrics: of the config, and of the metric that the weights were
     tuned for.

@@ -7,7 +7,7 @@ joined.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from typing import Any
 
 import msgspec
@@ -45,6 +45,24 @@ def sniff(source: Source) -> bool:
         return True
     inner = set(peek.inner)
     return not inner.isdisjoint({"ref", "src"}) and inner.isdisjoint(OTHERS)
+
+
+def has_keys(source: Source, names: Set[str]) -> bool:
+    """Return whether native lists are records, with hypotheses under `hyps`, and the
+    first has one of the keys: then --field may name them.
+
+    Args:
+        source: Native lists.
+        names: The keys.
+    """
+    peek = source.peek
+    if "hyps" not in peek.keys or _has_numbered(peek):
+        return False
+    keys = set(peek.keys)
+    hypotheses = peek.first["hyps"]
+    if isinstance(hypotheses, list) and hypotheses and isinstance(hypotheses[0], dict):
+        keys.update(hypotheses[0])
+    return not keys.isdisjoint(names)
 
 
 def is_espnet1(peek: JsonPeek) -> bool:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.reading import named_table, read
+from rescore.formats.reading import TEXT, opened_all, read, reader_name
 from rescore.formats.references import (
     References,
     open_references,
     read_best,
     with_sources,
 )
-from rescore.formats.source import InputWarnings, ReadOptions, Source, sniff
+from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.unknown import is_lattice, unknown
 from rescore.nbest import NbestList
 
@@ -30,8 +31,7 @@ def is_text(
     """
     if source.is_folder:
         return False
-    name = format_name or named_table(source, options) or sniff(source)
-    return name in (None, "text")
+    return reader_name(source, format_name, options) in (None, TEXT)
 
 
 def read_output(
@@ -58,6 +58,9 @@ def read_output(
     ):
         if is_lattice(source):
             raise UserError(f"{path}: {unknown(source)}")
+        s2s = options.get("s2s", FIRST_PASS)
+        named = options.get("format_name")
+        opened_all([source], warnings, named, s2s, options.get("options"))
         lists = read_best(source, files, allow_missing)
         sources = options.get("sources")
         if sources:

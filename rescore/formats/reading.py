@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,7 +24,7 @@ from rescore.columns import (
     reserved_names,
 )
 from rescore.dataset import Dataset
-from rescore.errors import UserError
+from rescore.errors import OptionError, UserError
 from rescore.files import shown
 from rescore.formats.references import (
     References,
@@ -46,8 +46,16 @@ from rescore.formats.times import timed_pieces
 from rescore.formats.unknown import unknown
 from rescore.nbest import Header, Hypothesis, NbestList, are_means, check_scores
 from rescore.parts import FORMATS
+from rescore.taken import check_read
 
 log = logging.getLogger(__name__)
+
+TEXT, NATIVE, RECORDS = "text", "native", "json"
+"""The formats of 1-best texts, of native lists, and of records whose keys --field
+names.
+"""
+SHAPED = "speech"
+"""A format that takes the options of a shape that the user describes."""
 
 
 class Format(Protocol):
@@ -105,10 +113,9 @@ def iterate(
     """
     seen = set[str]()
     warnings = InputWarnings(strict)
-    for path in expanded(paths):
-        source = path if isinstance(path, Source) else Source(path, warnings)
-        options = options or ReadOptions()
-        reader = _format(source, format_name or named_table(source, options), options)
+    options = options or ReadOptions()
+    for source in opened_all(paths, warnings, format_name, s2s, options):
+        reader = _format(source, reader_name(source, format_name, options), options)
         lists = reader.read(source, options)
         if told:
             lists = source.timed(lists)
@@ -238,6 +245,111 @@ def fairseq_logs(folder: Path) -> list[Path]:
     return sorted(logs)
 
 
+def opened_all(
+    paths: Sequence[str | Path | Source],
+    warnings: InputWarnings,
+    format_name: str | None,
+    s2s: str,
+    options: ReadOptions | None,
+) -> Iterator[Source]:
+    """Yield the inputs, after it is seen that one of their readers, or of the readers
+    of `ReadOptions.beside`, takes each option.
+
+    Args:
+        paths: Files, folders and streams.
+        warnings: Collects repairs.
+        format_name: As of `iterate`.
+        s2s: As of `iterate`.
+        options: The options of formats.
+
+    Raises:
+        OptionError: No reader takes an option.
+    """
+    sources = (
+        path if isinstance(path, Source) else Source(path, warnings)
+        for path in expanded(paths)
+    )
+    given = options or ReadOptions()
+    if not given.values and s2s == FIRST_PASS:
+        return sources
+    known = list(sources)
+    _check_options(known, format_name, s2s, given)
+    return iter(known)
+
+
+def _check_options(
+    sources: Sequence[Source], format_name: str | None, s2s: str, options: ReadOptions
+) -> None:
+    """See that the reader of some input takes each option.
+
+    Raises:
+        OptionError: No reader takes an option.
+    """
+    names = {}
+    for source in sources:
+        names[source.name] = reader_name(source, format_name, options)
+    for path in options.beside:
+        if path == "-" or not Path(path).exists():
+            return  # its reader is not known: it cannot be read twice
+        for one in expanded([path]):
+            source = one if isinstance(one, Source) else Source(one)
+            if not source.is_folder and not source.is_regular:
+                return
+            names[source.name] = reader_name(source, format_name, options)
+    known = [name for name in names.values() if name and name != TEXT]
+    (place, name), *_ = names.items()
+    found = f"; {place[-100:]} is {name or TEXT}"
+    if name == NATIVE and _fields(options):
+        found += f" without {' and '.join(sorted(_keys(options)))[:60]}"
+    if s2s != FIRST_PASS and not known:
+        raise OptionError(f"--s2s needs N-best lists{found}")
+    check_read(
+        "format" if options.in_python else "--format",
+        FORMATS,
+        known,
+        options,
+        python=options.in_python,
+        why=found,
+    )
+
+
+def reader_name(
+    source: Source, format_name: str | None, options: ReadOptions | None
+) -> str | None:
+    """Return the name of the format with which an input is read; None if no format
+    fits.
+
+    --field chooses a reader of tables or records where the input has their shape;
+    --shape describes the input itself.
+
+    Args:
+        source: Any input.
+        format_name: The format that the user names; None detects the format.
+        options: The options of formats.
+    """
+    if format_name:
+        return format_name
+    if options and options.of(ShapeOptions).shape is not None:
+        return SHAPED
+    name = named_table(source, options) or sniff(source)
+    if name == NATIVE and FORMATS[name].has_keys(source, _keys(options)):
+        return RECORDS
+    return name
+
+
+def _keys(options: ReadOptions | None) -> set[str]:
+    """Return the keys that --field names."""
+    return {key.removeprefix("-") for key in _fields(options).values()}
+
+
+def _fields(options: ReadOptions | None) -> Mapping[str, str]:
+    """Return the keys that --field gives to roles."""
+    fields: Mapping[str, str] = {}
+    if options:
+        fields = options.values.get("fields") or {}
+    return fields
+
+
 def named_table(source: Source, options: ReadOptions | None) -> str | None:
     """Return the kind of table whose first line has the name that --field text= gives.
 
@@ -248,7 +360,7 @@ def named_table(source: Source, options: ReadOptions | None) -> str | None:
     Returns:
         `tsv`, `csv`, or None if the first line does not have this name.
     """
-    text = options.values.get("fields", {}).get("text") if options else None
+    text = _fields(options).get("text")
     if not text:
         return None
     first_line = source.head.partition("\n")[0].rstrip("\r")
@@ -260,13 +372,14 @@ def named_table(source: Source, options: ReadOptions | None) -> str | None:
 
 
 def _format(source: Source, name: str | None, options: ReadOptions) -> Format:
-    """Return the format with this name, or the reader of the user's shape; without
-    either, detect the format.
+    """Return the format with this name, or the reader of the user's shape.
+
+    Raises:
+        UserError: There is neither a name nor a shape: no format fits.
     """
     shape = options.of(ShapeOptions).shape
     if shape is not None:
         return Shaped("", [shape])
-    name = name or sniff(source)
     if name is None:
         raise UserError(f"{source.name}: {unknown(source)}")
     return FORMATS[name]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -53,6 +53,21 @@ def _role(text: str) -> tuple[str, str]:
     return role, key
 
 
+def _by_role(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the key of each role.
+
+    Raises:
+        UserError: Two keys have one role.
+    """
+    keys: dict[str, str] = {}
+    for role, key in pairs:
+        if keys.setdefault(role, key) != key:
+            raise UserError(
+                f"--field {role}={keys[role]} and {role}={key}: give each role once"
+            )
+    return keys
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fields(Declared):
     fields: Mapping[str, str] = option(
@@ -63,7 +78,7 @@ class Fields(Declared):
         "--field",
         metavar="ROLE=KEY",
         parse=_role,
-        read=dict,
+        read=_by_role,
     )
 
 
@@ -101,10 +116,12 @@ class Records:
     """Further columns and their keys, from --field."""
     systems: tuple[str, ...] = ()
     """The keys of all systems' texts, from --field."""
-    named: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
     """The keys from --field, which may be places within objects and lists."""
     timed: str = ""
     """The shape that says where the times of words stand."""
+    named: frozenset[str] = frozenset()
+    """The roles whose key --field names: no other key has such a role."""
     Options: ClassVar = Fields
     place: Place = Place.OWN_MARK
 
@@ -125,11 +142,20 @@ class Records:
         """
         layout = self.with_fields(options.of(Fields).fields)
         folder = source.path.parent
+        records = _with_keys(records_of(source), layout.optional_keys, source.name)
         lists = (
             layout._list(value, number, folder, place, source.warnings)
-            for number, value, place in records_of(source)
+            for number, value, place in records
         )
         yield from grouped(lists, source.name)
+
+    @property
+    def optional_keys(self) -> dict[str, str]:
+        """The keys that --field names and single records may lack, by their roles."""
+        keys = {name: signed(key)[0] for name, key in self.columns.items()}
+        for role in self.named.intersection(("ref", "src")):
+            keys[role] = getattr(self, role)[0]
+        return keys
 
     def with_fields(self, fields: Mapping[str, str]) -> Records:
         """Return the layout with the keys that --field names.
@@ -164,7 +190,8 @@ class Records:
             **changes,
             columns=columns,
             systems=tuple(systems),
-            named=tuple(signed(key)[0] for key in fields.values()),
+            places=tuple(signed(key)[0] for key in fields.values()),
+            named=frozenset(fields),
         )
 
     # --- a record as a list ---
@@ -190,6 +217,8 @@ class Records:
         key = self._text_key(value, place)
         value = self._with_texts(value, key, place, warnings)
         id_key = first_of(value, self.id)
+        if id_key is None and "id" in self.named:
+            raise _absent("id", self.id[0], value, place)
         identity = identity_of(value[id_key]) if id_key else str(number)
         hypotheses = []
         for entry, entry_place in self._entries(value, key, place):
@@ -218,7 +247,7 @@ class Records:
         """Return a record, or an object of a hypothesis, with the values of the places
         that --field names as keys of its own.
         """
-        for key in self.named:
+        for key in self.places:
             if key in value or not re.search(r"[.\[]", key):
                 continue
             at_place = paths.first(value, (key,))
@@ -254,6 +283,10 @@ class Records:
         key = first_of(value, self.text, null=True)
         if key is not None:
             return key
+        if "text" in self.named:  # perhaps a key of the objects in a list
+            for name in GENERIC.text:
+                if _are_objects(value.get(name)):
+                    return name
         if {"weights", "tuned"} <= value.keys():
             raise UserError(
                 f"{place}: these are weights, not lists; give lists, and the weights to"
@@ -267,7 +300,10 @@ class Records:
 
     def _score_key(self, value: Mapping[str, Any], text_key: str) -> str | None:
         """Return the key of the scores; None if there are no scores."""
-        for key in (*self.score, *GENERIC.score):
+        keys = self.score
+        if "score" not in self.named:
+            keys = (*keys, *GENERIC.score)
+        for key in keys:
             if key in value and key != text_key:
                 return key
         return None
@@ -317,7 +353,19 @@ class Records:
                 yield entry, place
         else:
             for rank, entry in enumerate(texts, 1):
-                yield entry, f"{place}, {key} {rank}"
+                entry_place = f"{place}, {key} {rank}"
+                if "text" in self.named and key not in self.text:
+                    self._check_text(entry, entry_place)
+                yield entry, entry_place
+
+    def _check_text(self, entry: dict[str, Any], place: str) -> None:
+        """See that a hypothesis has the text that --field names.
+
+        Raises:
+            UserError: It has not.
+        """
+        if first_of(entry, self.text) is None:
+            raise _absent("text", self.text[0], entry, place)
 
     def _together(
         self, value: dict[str, Any], key: str, place: str
@@ -366,6 +414,8 @@ class Records:
         """Return the scores of an object, higher is better."""
         scores = {}
         score_key = self._score_key(value, text_key)
+        if score_key is None and "score" in self.named:
+            raise _absent("score", self.score[0], value, place)
         if score_key is not None:
             score = value[score_key]
             if isinstance(score, list) and score:
@@ -394,6 +444,60 @@ class Records:
             names.update(name for name in hypothesis.scores if name.endswith(PARTS))
         own = sorted(names - self.columns.keys() - {FIRST_PASS})
         return {name: Column.component(self.title) for name in own}
+
+
+def _are_objects(value: Any) -> bool:
+    """Return whether a value is a list of objects."""
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(entry, dict) for entry in value)
+
+
+def _absent(role: str, key: str, value: Mapping[str, Any], place: str) -> UserError:
+    """Return the error about a record without a key that --field names."""
+    keys = ", ".join(list(value)[:8])[:100]
+    return UserError(f"{place}: no key {key} ({keys}); correct --field {role}=KEY")
+
+
+def _with_keys(
+    records: Iterable[tuple[int, Any, str]], keys: Mapping[str, str], name: str
+) -> Iterator[tuple[int, Any, str]]:
+    """Yield records, and see that each key is in one of them.
+
+    Args:
+        records: As of `records_of`.
+        keys: The key of each role.
+        name: The file, for messages.
+
+    Raises:
+        UserError: No record has a key.
+    """
+    unseen = dict(keys)
+    for number, value, place in records:
+        if unseen:
+            known = keys_in(value)
+            for role, key in list(unseen.items()):
+                if key in known or paths.first(value, (key,)) is not None:
+                    del unseen[role]
+        yield number, value, place
+    for role, key in unseen.items():
+        raise UserError(f"{name}: no record has the key {key}; correct --field {role}")
+
+
+def keys_in(value: Any) -> set[str]:
+    """Return the keys of a record, and of the objects in its lists.
+
+    Args:
+        value: A record, as JSON has it.
+    """
+    keys: set[str] = set()
+    if not isinstance(value, dict):
+        return keys
+    keys.update(value)
+    for inner in value.values():
+        if _are_objects(inner):
+            keys.update(*inner)
+    return keys
 
 
 def records_of(source: Source) -> Iterator[tuple[int, Any, str]]:

@@ -15,7 +15,7 @@ import lzma
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from functools import cached_property
@@ -339,6 +339,13 @@ _ESCAPED = re.compile("[\udc80-\udcff]+")
 class ReadOptions(OptionValues):
     """The options of formats that are set, such as `ReadOptions(size=10,
     fields={"text": "hyp"})`. Each reader takes the options of its class `Options`.
+    """
+
+    in_python = False
+    """Whether messages name options as Python does."""
+    beside: Sequence[str] = ()
+    """Further inputs that are read with these options: an option that their readers
+    take has a meaning in this call.
     """
 
 

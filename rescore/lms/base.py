@@ -8,6 +8,7 @@ of a kind are named, loaded and trained. Scores are natural logs.
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -175,6 +176,15 @@ def _prompted_kinds() -> list[str]:
     return [name for name, kind in KINDS.loaded() if kind.prompted]
 
 
+_DEVICE = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu|mtia|xla)(:\d+)?")
+
+
+def _device(name: str) -> str:
+    if not _DEVICE.fullmatch(name):
+        raise ValueError(f"{name}: expected cpu, cuda or cuda:N")
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class ComputeOptions(Declared):
     """Where and how a network computes. None stands for a default that depends on the
@@ -185,6 +195,7 @@ class ComputeOptions(Declared):
         None,
         "cpu, cuda or cuda:N.  [default: cuda if available]",
         metavar="NAME",
+        parse=_device,
         needs="lm",
     )
     precision: str | None = option(

@@ -31,6 +31,14 @@ class Mapsswe:
     signature = ""
     by_units = False
 
+    def applies(self, metric: Metric) -> bool:
+        """Return whether the test counts the errors of a metric.
+
+        Args:
+            metric: The metric.
+        """
+        return metric.unit == "word" and metric.words is not None
+
     def p_value(
         self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice
     ) -> float:
@@ -45,7 +53,7 @@ class Mapsswe:
         Raises:
             UserError: The metric does not count word errors.
         """
-        if metric.unit != "word" or metric.words is None:
+        if not self.applies(metric) or metric.words is None:
             raise UserError(
                 f"--test mapsswe counts word errors; it does not apply to {metric.name}"
             )

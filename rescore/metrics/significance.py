@@ -242,6 +242,16 @@ class PairedTest:
             parts.append(BY_SPEAKER)
         return ",".join(parts)
 
+    def applies(self, metric: Metric) -> bool:
+        """Return whether the test applies to a metric; a test without a method
+        `applies` does to all.
+
+        Args:
+            metric: The metric.
+        """
+        test = TESTS[self.name]()
+        return not hasattr(test, "applies") or bool(test.applies(metric))
+
     def p_value(
         self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice
     ) -> float:

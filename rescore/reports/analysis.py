@@ -289,8 +289,11 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
         p_value=figures.test.p_value(metric, lists, first, chosen),
         oracle=figures.oracle,
     )
-    have_lm_scores = bool(Dataset.of(lists).columns(Role.LM))
-    return replace(result, next=_next_step(result, have_lm_scores))
+    dataset = Dataset.of(lists)
+    step = _next_step(result, bool(dataset.columns(Role.LM)))
+    if step == MORE and dataset.header.systems:
+        step = "one more system: this LM does its part"
+    return replace(result, next=step)
 
 
 def _were_tuned_on(weights: Weights, lists: Sequence[NbestList]) -> bool:
@@ -306,6 +309,10 @@ def _were_tuned_on(weights: Weights, lists: Sequence[NbestList]) -> bool:
 def _direction(metric: Metric) -> float:
     """Return 1 if a higher value is better, -1 if a lower value is better."""
     return 1.0 if metric.higher_is_better else -1.0
+
+
+MORE = "more hypotheses, such as by score --recombine 20: this LM does its part"
+"""Advice where the model has most of the possible gain."""
 
 
 def _next_step(outlook: Outlook, have_lm_scores: bool) -> str:
@@ -326,7 +333,7 @@ def _next_step(outlook: Outlook, have_lm_scores: bool) -> str:
             f"another LM, closer to these texts: {100 * (1 - outlook.share):.0f} % of"
             " the possible gain is left"
         )
-    return "more hypotheses, such as by --recombine 20: this LM does its part"
+    return MORE
 
 
 def by_depth(

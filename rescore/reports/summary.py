@@ -10,6 +10,7 @@ from dataclasses import replace
 from rescore.columns import FIRST_PASS
 from rescore.decision.mixture import named
 from rescore.errors import counted
+from rescore.parts import METRICS
 from rescore.reports.figures import FIRST, SHORT, Row
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.styles import p_phrase, text
@@ -69,12 +70,15 @@ def _relative(measured: MetricResult) -> str:
     return f", {share:+z.{digits}f} % relative"
 
 
-def worse(measured: MetricResult, tuned_for: bool = False) -> Iterator[str]:
+def worse(
+    measured: MetricResult, tuned_for: bool = False, is_first: bool = False
+) -> Iterator[str]:
     """Yield one line where reranking is significantly worse under a metric.
 
     Args:
         measured: The figures.
         tuned_for: Whether the weights were tuned for the metric.
+        is_first: Whether it is the first metric, for which `rescore` tunes.
     """
     if not measured.is_worse:
         return
@@ -83,6 +87,10 @@ def worse(measured: MetricResult, tuned_for: bool = False) -> Iterator[str]:
             "the weights were tuned for it, so dev and test disagree; tune on lists"
             " like the test lists"
         )
+    elif is_first:
+        advice = "no weights were tuned; to tune them, give --dev to rescore run"
+    elif _is_learned(measured.metric):
+        advice = "no weights can be tuned for it"
     else:
         advice = f"to tune for it, give --metric {measured.metric.lower()} first"
     change = f"{measured.first_pass:.2f} -> {measured.reranked:.2f}"
@@ -91,6 +99,12 @@ def worse(measured: MetricResult, tuned_for: bool = False) -> Iterator[str]:
         f"{measured.metric} is significantly worse than the {measured.baseline}:"
         f" {change}, {p_value}; {advice}"
     )
+
+
+def _is_learned(name: str) -> bool:
+    """Return whether a metric is a trained model, for which no weights are tuned."""
+    known = METRICS.known(name)
+    return bool(known) and METRICS[known].learned
 
 
 def render(results: Record) -> str:
@@ -102,7 +116,7 @@ def render(results: Record) -> str:
         lines += [text(cells(measured)), "", gain(measured)]
     for rank, measured in enumerate(results.metrics):
         is_objective = rank == 0 and results.dev is not None
-        lines += worse(measured, is_objective)
+        lines += worse(measured, is_objective, is_first=rank == 0)
     lines += _weights(results)
     lines += _decision(results)
     lines += _boost(results)

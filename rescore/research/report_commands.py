@@ -92,7 +92,7 @@ class Errors(Declared):
     common = True
 
     outputs: tuple[str, ...] = option(
-        (), metavar="OUTPUT...", argument=True, required=True, reads=True
+        (), metavar="OUTPUT...", argument=True, required=True, reads=True, lists=True
     )
     weights: tuple[str, ...] = read_file(
         (),
@@ -107,7 +107,11 @@ class Errors(Declared):
     width: int = option(5, "Number of places or lengths in a row.", metavar="N", low=1)
 
 
-@options.command("errors", config=options.config("rerank"))
+@options.command(
+    "errors",
+    config=options.config("errors", "weights", words=("respell",)),
+    inputs=options.Offer(options.InputOptions, without=("audio",)),
+)
 def errors_command(
     own: Errors, output: ChartOptions, config: RunConfig, inputs: options.InputOptions
 ) -> None:
@@ -199,7 +203,7 @@ class Correlate(Declared):
     common = True
 
     nbest: tuple[str, ...] = option(
-        (), metavar="NBEST...", argument=True, required=True, reads=True
+        (), metavar="NBEST...", argument=True, required=True, reads=True, lists=True
     )
     results: tuple[str, ...] = read_file(
         (),

@@ -136,7 +136,10 @@ def measure(
     """
     for lm in lms:
         if capabilities_of(lm).cached:
-            raise UserError(f"{lm.name}: scores that are looked up cannot be timed")
+            raise UserError(
+                f"--cache: looked-up scores of {lm.name} cannot be timed; leave"
+                " out --cache"
+            )
     if len(words) < max(lengths):
         raise UserError(
             f"the text has {counted(len(words), 'word')}, too few for a sentence of"

@@ -18,6 +18,7 @@ import json
 import logging
 import math
 import queue
+import re
 import threading
 import time
 from collections.abc import AsyncIterator
@@ -56,6 +57,8 @@ nginx, which then closes first.
 """
 GRACE = 30
 """Seconds in which the requests that were sent are answered after SIGTERM."""
+OPTION = re.compile(r"(?<!\S)[`'(]*--[a-z]|`rescore ")
+"""An option or a command of the command line, in a message."""
 POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline';"
     " connect-src 'self'"
@@ -207,6 +210,35 @@ def _finite(score: float) -> float | None:
     return score if math.isfinite(score) else None
 
 
+FIELDS = {
+    "--s2s": "score",
+    "--field": "score",
+    "rescore score": "scores",
+    "--src": "src",
+    "--audio": "audio",
+}
+"""The fields of a list in a request that stand for options and commands."""
+
+
+def in_request(message: str) -> str:
+    """Return a message about a request in one line: advice to use options of the
+    command line becomes advice about fields of the request.
+
+    Args:
+        message: The message of a `UserError`.
+    """
+    line = " ".join(message.split())
+    said = line.partition("; ")[0]
+    if not OPTION.search(line):
+        return line
+    fields = [f'"{field}"' for name, field in FIELDS.items() if name in line]
+    if OPTION.search(said):
+        said = OPTION.split(said)[0].rstrip(" ,;:(")
+    if not fields:
+        return f"{said}; the weights and options of the service do not suit it"
+    return f"{said}; give {' or '.join(dict.fromkeys(fields))} in the request"
+
+
 def lists_of(body: bytes, audio: Path | None) -> tuple[list[NbestList], bool]:
     """Return the lists of a request, and whether they came as an array.
 
@@ -308,7 +340,7 @@ class Service:
         except HTTPException as error:
             return _json({"error": error.detail}, error.status_code)
         except UserError as error:
-            return _json({"error": " ".join(str(error).split())}, 400)
+            return _json({"error": in_request(str(error))}, 400)
         except ClientDisconnect:
             return _json({"error": "the client went away"}, 400)  # nobody reads it
         except Exception:

@@ -14,6 +14,7 @@ from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.nbest import NbestList
 from rescore.options import Declared, option
+from rescore.plan import check_unmeasured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,13 +73,18 @@ def command(
     from rescore.lms.devices import bound_kernels
     from rescore.rescorer import Rescorer
 
+    if own.audio is not None and not own.audio.is_dir():
+        raise UserError(f"--audio {own.audio}: no such folder; give a folder")
     bound_kernels()
     loaded = weights.load()
     with _bound(own.host, own.port) as listening:
         config = options.configured(config, weights=weights)
+        instead = "give --decide mbr, or the option to rescore rerank --report"
+        check_unmeasured(config, loaded, instead, compares_words=True)
         dev_lists: Sequence[NbestList] = ()
         if dev.dev:
-            dev_lists = options.InputOptions().read_dev(dev.dev, dev.dev_ref)
+            inputs = options.InputOptions()
+            dev_lists = inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src)
         rescorer = Rescorer(lms.load(), loaded, config, dev_lists)
         app = service.application(rescorer, own.body, own.queue, own.audio)
         server = service.server(app)

@@ -284,8 +284,8 @@ def test_lists_without_recordings(rescore: Run, tmp_path: Path) -> None:
         "".join(json.dumps(entry) + "\n" for entry in entries)
     )
     assert_one_line_error(
-        rescore("l.jsonl", "--audio", "wav"),
+        rescore("convert", "l.jsonl", "--audio", "wav"),
         "utterance u2: no recording in wav; --allow-missing",
     )
-    done = rescore("l.jsonl", "--audio", "wav", "--allow-missing")
+    done = rescore("convert", "l.jsonl", "--audio", "wav", "--allow-missing")
     assert done.returncode == 0 and "utterance u2: no recording in wav" in done.stderr

@@ -95,7 +95,7 @@ def test_what_cannot_be_timed() -> None:
     with pytest.raises(UserError, match="200 words, too few for a sentence of 201"):
         measure([model], WORDS, [5, 201])
     model.capabilities = Capabilities(cached=True)
-    with pytest.raises(UserError, match="lm: scores that are looked up"):
+    with pytest.raises(UserError, match="looked-up scores of lm cannot"):
         measure([model], WORDS, [5])
 
 
@@ -147,5 +147,5 @@ def test_errors(rescore: Run, models: dict[str, Path]) -> None:
     done = rescore("bench", LISTS, *lm, "--lengths", "5,x")
     assert_one_line_error(done, "5,x: expected numbers of words, such as 5,20,100")
     done = rescore("bench", LISTS, *lm, "--cache", "cache")
-    assert_one_line_error(done, "tta: scores that are looked up cannot be timed")
+    assert_one_line_error(done, "--cache: looked-up scores of tta cannot be timed")
     assert_one_line_error(rescore("bench", "no.json", *lm), "no.json: no such file")

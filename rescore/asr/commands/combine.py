@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from rescore import formats
 from rescore.asr.combine import combine
@@ -17,9 +18,15 @@ from rescore.asr.formats.whole import (
 )
 from rescore.asr.systems import combined, system_names
 from rescore.cli import options
-from rescore.config import RunConfig
+from rescore.cli.bridge import is_typed, refuse_beside
+from rescore.config import MEASURES, RunConfig
+from rescore.errors import OptionError, takes_no
 from rescore.formats.records import SYSTEM
-from rescore.formats.references import References, with_references
+from rescore.formats.references import (
+    References,
+    with_references,
+    with_sources,
+)
 from rescore.formats.source import InputWarnings
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList
@@ -37,7 +44,7 @@ class Systems(Declared):
     common = True
 
     systems: tuple[str, ...] = option(
-        (), metavar="SYSTEM...", argument=True, required=True, reads=True
+        (), metavar="SYSTEM...", argument=True, required=True, reads=True, lists=True
     )
     name: tuple[str, ...] = option(
         (),
@@ -49,13 +56,21 @@ class Systems(Declared):
         False,
         "Take the outputs for whole recordings, in different segments.  [default: told"
         " by their contents]",
+        reads_only=(
+            "systems",
+            "name",
+            "output",
+            "ref",
+            "strict",
+            MEASURES,
+        ),
     )
     output: str = written_file(
         "-", "Write the lists: .json, .jsonl, also .gz; - is stdout.", "-o", "--output"
     )
 
 
-@options.command("combine", config=options.config("combine"))
+@options.command("combine", config=options.config("combine"), inputs=options.REWRITTEN)
 def command(own: Systems, config: RunConfig, inputs: options.InputOptions) -> None:
     """Combine the outputs of several systems into lists on which they vote.
 
@@ -73,9 +88,12 @@ def command(own: Systems, config: RunConfig, inputs: options.InputOptions) -> No
     words = plan.metric.words or EXACT
     formats.write(_lists(own, inputs, words), own.output)
     if inputs.ref and own.output != "-":
+        measured = "".join(f" --metric {name}" for name in config.metrics)
         log.info(
-            "to measure each system and the vote: rescore %s --decide rover --folds 5",
+            "to measure each system and the vote: rescore %s --decide rover --folds 5"
+            "%s",
             own.output,
+            measured,
         )
 
 
@@ -92,13 +110,22 @@ def _lists(
     fields = inputs.read_options.values.get("fields") or {}
     systems: dict[str, list[NbestList]] = {}
     if any(role.startswith(SYSTEM) for role in fields):
+        if is_typed("s2s"):
+            raise OptionError(takes_no("combine --field system=COLUMN", "--s2s"))
         for path in own.systems:
             systems |= read_table_of_systems(
-                path, fields, format_name=inputs.format_name, strict=inputs.strict
+                path,
+                fields,
+                format_name=inputs.format_name,
+                strict=inputs.strict,
+                more=inputs.read_options,
             )
+        names = system_names(list(systems), own.name or list(systems))
+        systems = dict(zip(names, systems.values(), strict=True))
         return _referred(combined(systems, words), inputs)
     names = system_names(own.systems, own.name)
     if own.whole or are_whole(own.systems):
+        refuse_beside("whole")
         return _lists_of_recordings(own, inputs, names, words)
     paths = paced(own.systems, "read %d of %d outputs")
     for name, path in zip(names, paths, strict=True):
@@ -139,11 +166,16 @@ def _lists_of_recordings(
 def _referred(
     lists: Iterable[NbestList], inputs: options.InputOptions
 ) -> Iterator[NbestList]:
-    """Yield the lists with the references that the options give."""
-    if not inputs.ref:
-        yield from lists
-        return
-    warnings = InputWarnings(inputs.strict)
-    references = References(inputs.ref, inputs.ref_format)
-    yield from with_references(list(lists), references, warnings, inputs.allow_missing)
-    warnings.report()
+    """Return the lists with the references, sources and recordings that the options
+    give.
+    """
+    if inputs.ref:
+        warnings = InputWarnings(inputs.strict)
+        references = References(inputs.ref, inputs.ref_format)
+        missing = inputs.allow_missing
+        lists = with_references(list(lists), references, warnings, missing)
+        warnings.report()
+    if inputs.src:
+        path = Path(inputs.src)
+        lists = with_sources(list(lists), path, inputs.strict, inputs.allow_missing)
+    return inputs.prepared(lists)

@@ -11,9 +11,13 @@ from rescore.asr.confidence import check_file, confidences, write
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.formats import audio
-from rescore.options import read_file, written_file
+from rescore.options import Suited, read_file, written_file
 from rescore.plan import resolve
 from rescore.tuning import suited
+
+
+def _is_ctm(path: str) -> bool:
+    return path.endswith(".ctm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,10 +35,16 @@ class WordsFile(options.Lists):
         None,
         "Kaldi segments file with the start and end of each utterance; .ctm confidences"
         " need it.",
+        needs="output",
+        suits={"output": Suited(_is_ctm, lambda: "FILE.ctm")},
     )
 
 
-@options.command("confidence", config=options.config("confidence"))
+@options.command(
+    "confidence",
+    config=options.config("confidence"),
+    inputs=options.NOT_HEARD,
+)
 def command(
     file: WordsFile,
     weights: options.TunedWeights,
@@ -63,7 +73,7 @@ def command(
     lists = inputs.read(file.nbest)
     dev_lists = []
     if dev.dev:
-        dev_lists = inputs.read_dev(dev.dev, dev.dev_ref)
+        dev_lists = inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src)
     suited(loaded, [*lists, *dev_lists], weights.force_weights)
     asked = options.configured(config, weights=weights)
     plan = resolve(asked, dev_lists or lists, weights=loaded)

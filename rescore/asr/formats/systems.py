@@ -13,6 +13,7 @@ from rescore import formats
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.formats.outputs import is_text
+from rescore.formats.reading import opened_all
 from rescore.formats.records import SYSTEM
 from rescore.formats.references import TextFile, best_lists, first_reading
 from rescore.formats.source import InputWarnings, ReadOptions, Source
@@ -51,6 +52,7 @@ def read_system(
     warnings = InputWarnings(strict)
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
     if is_text(source, format_name, options):
+        opened_all([source], warnings, format_name, s2s, options)
         lists = _texts(source)
     else:
         sources = [path] if source.is_folder else [source]
@@ -101,6 +103,7 @@ def read_table_of_systems(
     *,
     format_name: str | None = None,
     strict: bool = False,
+    more: ReadOptions | None = None,
 ) -> dict[str, list[NbestList]]:
     """Return the lists of each system from one file that has a column, or a key, of
     texts per system.
@@ -111,6 +114,7 @@ def read_table_of_systems(
             ref and src.
         format_name: The format of the file; None to detect it.
         strict: Whether warnings about the input are errors.
+        more: Options of formats beside the fields.
 
     Raises:
         UserError: The fields have other roles or one system only, or the file is
@@ -133,7 +137,8 @@ def read_table_of_systems(
         raise UserError(f"{path}: is read once for each system; give a file")
     systems: dict[str, list[NbestList]] = {}
     for name in names:
-        options = ReadOptions(fields={**fields, "text": name})
+        values = more.values if more else {}
+        options = ReadOptions(**{**values, "fields": {**fields, "text": name}})
         try:
             lists = formats.read(
                 [path], format_name=format_name, strict=strict, options=options
