@@ -271,7 +271,9 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
     if not lists:
         raise UserError("no lists to tune on")
     common_expansion_columns(lists)  # all lists have them, or no list
-    warn_of_constant(lists, [*plan.tuned_columns, *plan.tuning.bonuses])
+    every = [*plan.tuned_columns, *plan.tuning.bonuses]
+    asked = [name for name in every if name not in plan.tuned_by_default]
+    warn_of_constant(lists, asked)
     tuned = Tuned.on(plan.tuned_on, lists)
     return tune_weights(plan.metric, lists, plan.tuned_columns, plan.tuning, tuned)
 

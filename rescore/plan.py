@@ -93,6 +93,10 @@ class Plan:
     """
     tuning: TuningOptions = field(default_factory=TuningOptions)
     """How these weights are tuned."""
+    tuned_by_default: tuple[str, ...] = ()
+    """The names of columns whose weights are tuned though the user does not ask for
+    them.
+    """
     tuned_on: str = ""
     """The name of the lists on which weights are tuned; empty if nothing is tuned."""
     folds: Folds | None = None
@@ -470,6 +474,9 @@ class _Resolver:
             plan,
             tuned_columns=columns,
             tuning=self._tuning(plan.decision),
+            tuned_by_default=tuple(
+                column.name for column in at.weighted if column.by_default
+            ),
             tuned_on=name,
             folds=folds,
         )

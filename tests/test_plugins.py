@@ -129,10 +129,12 @@ pairs = my_package.pairs_kind:PairsKind
 
 @pytest.fixture
 def page(tmp_path: Path) -> str:
-    """Write the modules of docs/extend.md, as an author would copy them; return the
+    """Write the modules of docs/extend.md and docs/networks.md, as an author would copy them; return the
     entry points of the page.
     """
-    text = (ROOT / "docs" / "extend.md").read_text("utf-8")
+    text = ""
+    for name in ("extend.md", "networks.md"):
+        text += (ROOT / "docs" / name).read_text("utf-8")
     blocks = re.findall(
         r"^```(python|toml)\n(.+?)^```$", text, re.DOTALL | re.MULTILINE
     )

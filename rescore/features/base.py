@@ -80,6 +80,10 @@ class WeightedColumn:
     """The weight that the user sets, beside weights that are tuned; None for a weight
     that is tuned.
     """
+    by_default: bool = False
+    """Whether the weight is tuned though the user does not ask for it: then no warning
+    says that the column is constant.
+    """
 
 
 @dataclass(slots=True, kw_only=True)

@@ -35,7 +35,12 @@ def _refuse_number(flag: str, bonus: Bonus, config: RunConfig) -> None:
 
 
 def _bonus(
-    at: Situation, subject: str, column: str, wanted: bool, why: str
+    at: Situation,
+    subject: str,
+    column: str,
+    wanted: bool,
+    why: str,
+    by_default: bool,
 ) -> Iterator[WeightedColumn]:
     """Yield the bonus of a column if it is tuned; note the decision in any case.
 
@@ -45,10 +50,11 @@ def _bonus(
         column: The column of counts.
         wanted: Whether the bonus is tuned.
         why: The reason.
+        by_default: Whether the user says nothing about the bonus.
     """
     at.note(subject, "tuned" if wanted else "off", why)
     if wanted:
-        yield WeightedColumn(column, WeightKind.BONUS)
+        yield WeightedColumn(column, WeightKind.BONUS, by_default=by_default)
 
 
 class WordBonus(Feature):
@@ -71,7 +77,8 @@ class WordBonus(Feature):
     def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield the bonus if it is tuned."""
         wanted, why = self._suits(at)
-        yield from _bonus(at, "word bonus", WORDS, wanted, why)
+        by_default = at.config.word_bonus is None
+        yield from _bonus(at, "word bonus", WORDS, wanted, why, by_default)
 
     def _suits(self, at: Situation) -> tuple[bool, str]:
         """Return whether the bonus is tuned, and why."""
@@ -141,7 +148,8 @@ class TokenBonus(Feature):
     def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield the bonus if it is tuned."""
         wanted, why = self._suits(at)
-        yield from _bonus(at, "token bonus", TOKENS, wanted, why)
+        by_default = at.config.token_bonus is None
+        yield from _bonus(at, "token bonus", TOKENS, wanted, why, by_default)
 
     def _suits(self, at: Situation) -> tuple[bool, str]:
         """Return whether the bonus is tuned, and why."""

@@ -108,7 +108,8 @@ class ListedWords(Feature):
         why = "--boost" if at.config.boost else "hypotheses have new words"
         if boost is True:
             at.note("boost", "tuned", why)
-            yield WeightedColumn(LISTED, WeightKind.BONUS)
+            by_default = at.config.boost is None
+            yield WeightedColumn(LISTED, WeightKind.BONUS, by_default=by_default)
         else:
             at.note("boost", f"{boost:g}", why)
             yield WeightedColumn(LISTED, WeightKind.BONUS, fixed=boost)

@@ -103,7 +103,7 @@ def warn_of_constant(lists: Sequence[NbestList], columns: Sequence[str]) -> None
 
     Args:
         lists: The lists that weights are tuned on.
-        columns: The names of the columns that have a weight.
+        columns: The names of the columns whose weights the user asks for.
     """
     several = [nbest for nbest in lists if len(nbest.hypotheses) > 1]
     if not several:

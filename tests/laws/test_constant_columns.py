@@ -108,3 +108,13 @@ def test_lists_of_one_hypothesis_are_no_evidence(
         del nbest.hypotheses[1:]
     rescore.tune(single, ["lm", "x"])
     assert "the same for all hypotheses" not in caplog.text
+
+
+def test_a_bonus_that_is_tuned_by_default_is_not_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    every = lists("x", constant=False)  # all texts have three words
+    weights = rescore.tune(every, ["lm", "x"])
+    assert weights.options is not None
+    assert weights.options.bonuses == ("words",)
+    assert "the same for all hypotheses" not in caplog.text
