@@ -129,8 +129,8 @@ pairs = my_package.pairs_kind:PairsKind
 
 @pytest.fixture
 def page(tmp_path: Path) -> str:
-    """Write the modules of docs/extend.md and docs/networks.md, as an author would copy them; return the
-    entry points of the page.
+    """Write the modules of docs/extend.md and docs/networks.md, as an author would copy
+    them; return the entry points of the pages.
     """
     text = ""
     for name in ("extend.md", "networks.md"):
