@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rescore.columns import FIRST_PASS
-from rescore.config import DECISION, EXPANSION, MEASURES, RunConfig
+from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, each, load
@@ -23,8 +23,8 @@ from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.normalise import FLAGS
 from rescore.nbest import Hypothesis, NbestList, are_means, check_scores
-from rescore.options import Field, OptionValues, read_content
-from rescore.refusals import check_road
+from rescore.options import Field, OptionValues, flattened, read_content
+from rescore.refusals import TABLES, check_road
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 
 Scorer = Callable[[Sequence[str]], Sequence[float]]
@@ -230,7 +230,9 @@ def config_of(
     if "measuring" in others:
         measuring = others["measuring"].merged_with(measuring)
     fields_given["measuring"] = measuring
-    for field in ("expanding", "deciding"):
+    for field in TABLES:
+        if field == "measuring":
+            continue
         before = fields_given.get(field, OptionValues())
         fields_given[field] = OptionValues(**{**before.entries, **tables[field]})
     # A call may also give a field of the configuration by its own name, such as
@@ -249,15 +251,25 @@ def _tables_of_parts(
     """Return the options of parts that are given, by the field of `RunConfig` that
     holds them. The normaliser is one option, made from its own options.
     """
-    tables: dict[str, dict[str, Any]] = {field: {} for field in PARTS.values()}
+    tables: dict[str, dict[str, Any]] = {field: {} for field in TABLES}
     tables["normaliser"] = {}
+    table_of = _table_of_each_option() if of_parts else {}  # else parts stay unloaded
     for name, entry in of_parts.items():
         if name not in given:
             continue
-        field = PARTS[entry.title]
-        if name in FLAGS and field == "measuring":
-            field = "normaliser"
-        tables[field][name] = _as_read(entry, given[name])
+        table = table_of[name]
+        if name in FLAGS and table == "measuring":
+            table = "normaliser"
+        tables[table][name] = _as_read(entry, given[name])
+    return tables
+
+
+def _table_of_each_option() -> dict[str, str]:
+    """Return the field of `RunConfig` that holds each option of a part, by name."""
+    tables: dict[str, str] = {}
+    for field in RunConfig.declared():
+        if field.name in TABLES:
+            tables |= {entry.name: field.name for entry in flattened([field])}
     return tables
 
 
@@ -275,10 +287,6 @@ def _check_kinds(metric: Any, others: Mapping[str, Any]) -> None:
         )
     if not isinstance(metric, str | None):
         raise UserError(f"metric is {metric!r}; give the name of one metric")
-
-
-PARTS = {EXPANSION: "expanding", DECISION: "deciding", MEASURES: "measuring"}
-"""The field of `RunConfig` that holds the options of parts in a group."""
 
 
 def _as_read(entry: Field, value: Any) -> Any:

@@ -4,6 +4,18 @@ keep for themselves.
 A hypothesis has a score in each column: natural log, higher is better. The first pass
 is the column `s2s`. A language model adds a column of its name; features
 (`rescore.parts.FEATURES`) add counts and further scores.
+
+The words that this package uses:
+
+    column      the scores of one name, in all hypotheses of all lists
+    columns     as a method or an option: the names of columns
+    record      where a column comes from: an object of the class `Column`
+    role        what a column is: first pass, model, count, ... (`Role`)
+    origin      who proposed a hypothesis: the toolkit, or an expansion
+    reserved    a name that a feature keeps for a column of its own (`Reserved`)
+
+Three names sound alike: `FIRST_PASS` is the name of a column, `Role.FIRST_PASS` the
+role of this column and its likes, `FIRST_PASS_ORIGIN` the origin of hypotheses.
 """
 
 from __future__ import annotations
@@ -15,9 +27,9 @@ from functools import cache
 
 from rescore.parts import EXPANSIONS, FEATURES
 
-TOOLKIT = "first_pass"
-"""The origin of hypotheses of the toolkit whose scores are the first pass. The features
-of `rescore.parts.FEATURES` name the other origins.
+FIRST_PASS_ORIGIN = "first_pass"
+"""The origin of hypotheses that the toolkit proposed. The features of
+`rescore.parts.FEATURES` name the other origins.
 """
 
 
@@ -34,9 +46,9 @@ class Role(StrEnum):
     """A number, such as of words or tokens: its weight is a bonus for each, without
     bounds.
     """
-    FREE = "channel"
-    """Scores of an expansion, such as a channel of misheard words: their weight has no
-    bounds.
+    CHANNEL = "channel"
+    """Scores that an expansion gives to its new hypotheses, such as the probability
+    that the new words were misheard: their weight has no bounds.
     """
     COMPONENT = "component"
     """A part of the toolkit's own score."""
@@ -75,15 +87,19 @@ TOKENS = "tokens"
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """A name of a column that a feature keeps for itself."""
+    """What a name stands for that a feature keeps for a column of its own."""
 
     role: Role
     unit: str = ""
-    """What has the bonus, as tables name it: `+0.25 a word`."""
+    """The unit of a bonus, as tables name it: `+0.25 a word`. Empty for a column whose
+    weight is no bonus.
+    """
     advice: str = ""
-    """What to do where lists lack the column."""
+    """What the user should do if lists lack the column."""
     comes_with_hypotheses: bool = False
-    """Whether an expansion adds the column together with new hypotheses."""
+    """Whether an expansion adds the column together with new hypotheses, and names it
+    in `rescore.expansion.Expansion.adds`.
+    """
 
 
 SCORE = "score"
@@ -141,10 +157,10 @@ def _of_features(changes: int) -> _Names:
     """Return the names of the features of the table, after so many changes to it."""
     first_pass = Reserved(Role.FIRST_PASS)
     columns = dict.fromkeys((FIRST_PASS, SUM, FORMER_FIRST_PASS), first_pass)
-    origins = [TOOLKIT]
+    origins = [FIRST_PASS_ORIGIN]
     new_words: list[str] = []
     for _, feature in FEATURES.loaded():
-        columns |= feature.columns
+        columns |= feature.reserved_columns
         origins += [*feature.origins, *feature.new_words]
         new_words += feature.new_words
     reserved = frozenset({*columns, "combined", SCORE})
@@ -205,9 +221,11 @@ class Column:
         return f"{self.model}@{self.fingerprint[:12]} {self.norm} {self.precision}"
 
 
-def is_bonus(name: str, column: Column | None = None) -> bool:
-    """Return whether a column is a count or a score that an expansion added with its
-    hypotheses.
+def comes_from_expansion(name: str, column: Column | None = None) -> bool:
+    """Return whether an expansion added a column together with new hypotheses.
+
+    A column without a reserved name comes from an expansion if its record says that it
+    is a count or a channel.
 
     Args:
         name: The name of the column.
@@ -217,7 +235,7 @@ def is_bonus(name: str, column: Column | None = None) -> bool:
     if known is not None and not known.comes_with_hypotheses:
         return False
     if column is not None:
-        return column.role in (Role.COUNT, Role.FREE)
+        return column.role in (Role.COUNT, Role.CHANNEL)
     return known is not None
 
 

@@ -5,11 +5,12 @@ what is left open.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from rescore.lms.base import length_power
 from rescore.metrics import MetricOptions
 from rescore.options import Declared, OptionValues, option
-from rescore.parts import DECISIONS, EXPANSIONS, METRICS
+from rescore.parts import DECISIONS, EXPANSIONS, FEATURES, METRICS
 
 Bonus = bool | float | None
 """True to tune a bonus, False for no bonus, or the score to add for each word or token;
@@ -17,6 +18,7 @@ None for what suits.
 """
 
 MODELS, WEIGHTS, TUNING = "Language models", "Weights", "Tuning"
+FEATURE = "Features"
 EXPANSION = "New hypotheses"
 DECISION, MEASURES = "Decision", "What is measured"
 """Groups of options, as the help names them."""
@@ -29,6 +31,16 @@ def _bonus(text: str) -> bool | float:
         return float(text)
     except ValueError:
         raise ValueError(f"{text}: neither tune nor off nor a number") from None
+
+
+def bonus_option(help: str, **about: Any) -> Any:  # noqa: A002 (as click calls it)
+    """Return a field of type `Bonus` that is an option: tune, off or a number.
+
+    Args:
+        help: One sentence for the help.
+        about: Further fields of `rescore.options.Option`.
+    """
+    return option(None, help, metavar="tune|off|NUMBER", parse=_bonus, **about)
 
 
 def _norm(text: str) -> str:
@@ -75,32 +87,25 @@ class RunConfig(Declared):
         high=1,
         common=True,
     )
-    word_bonus: Bonus = option(
-        None,
+    word_bonus: Bonus = bonus_option(
         "Score added for each word of a hypothesis.  [default: tune with --dev and"
         " several --lm, else off; off for BLEU]",
         group=WEIGHTS,
-        metavar="tune|off|NUMBER",
-        parse=_bonus,
     )
-    token_bonus: Bonus = option(
-        None,
+    token_bonus: Bonus = bonus_option(
         "Score added for each token of a hypothesis, counted by the first --lm with"
         " pseudo-log-likelihoods (tta, bilm, hf-masked).  [default: tune if there are"
         " such an --lm and 500 dev lists or more; off for BLEU]",
         group=WEIGHTS,
-        metavar="tune|off|NUMBER",
-        parse=_bonus,
     )
-    boost: Bonus = option(
-        None,
+    boost: Bonus = bonus_option(
         "Score added for each word of --words in a hypothesis. Give NUMBER if dev lists"
         " have few of these words.  [default: tune if an option adds hypotheses with"
         " new words, else off]",
         group=WEIGHTS,
-        metavar="tune|off|NUMBER",
-        parse=_bonus,
     )
+    weighing: OptionValues = option(OptionValues, group=FEATURE, parts=FEATURES)
+    """The options of the features."""
     folds: int | None = option(
         None,
         "Tune by K-fold cross-validation on the test lists, instead of on --dev.",

@@ -40,7 +40,7 @@ class Dataset(list[NbestList]):
         A toolkit's own features are not tuned beside a language model that was added.
         """
         columns = self.columns(Role.LM)
-        return [name for name in columns if name in self.header.columns] or columns
+        return [name for name in columns if name in self.header.records] or columns
 
     def columns(self, *roles: Role) -> list[str]:
         """Return the names of the columns of some roles, in the order of the file."""

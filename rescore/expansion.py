@@ -1,5 +1,14 @@
-"""Expansions: parts that add new hypotheses, or columns, to lists before they are
-scored.
+"""The interface of expansions: parts that add new hypotheses, or columns, to lists
+before they are scored.
+
+An expansion is a class of the table `rescore.parts.EXPANSIONS`; another package adds
+one by an entry point of the group `rescore.expansions`. It is made once for the lists
+and the dev lists of an experiment, and is called for each set.
+
+A new hypothesis names its origin, and a feature declares this origin
+(`rescore.features.Feature.origins` or `new_words`). It has the first-pass scores of the
+hypothesis that it is made of, and no score of a language model: it is scored
+afterwards, with all others.
 """
 
 from __future__ import annotations
@@ -7,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from rescore.columns import Column
+from rescore.columns import Column, origins
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
@@ -17,16 +26,16 @@ from rescore.parts import EXPANSIONS
 
 
 class Expansion:
-    """Adds new hypotheses, or columns, to lists; made once for all lists of an
-    experiment.
-    """
+    """Adds new hypotheses, or columns, to lists; one object for an experiment."""
 
     Options: ClassVar[type[Declared]]
     """An option without `needs` switches the expansion on; options with `needs`
     refine it.
     """
     adds: ClassVar[tuple[str, ...]] = ()
-    """The columns that it adds and whose weights are tuned as bonuses."""
+    """The names of the columns that come with its new hypotheses: they are tuned as
+    bonuses, so the expansion needs dev lists.
+    """
     reads_neighbours: ClassVar[bool] = False
     """Whether the new hypotheses of a list depend on the lists beside it."""
 
@@ -34,37 +43,89 @@ class Expansion:
     def made(
         cls, options: Any, config: RunConfig, dev: Sequence[NbestList] | None
     ) -> Expansion:
-        """The expansion of an experiment; `dev` are the lists that it may learn
-        from.
+        """Return the expansion of an experiment.
+
+        Args:
+            options: The options, an object of the class `Options`.
+            config: What was asked.
+            dev: The lists that it may learn from; None if there are none.
         """
         return cls()
 
     @classmethod
     def configured(cls, options: Any, config: RunConfig) -> RunConfig:
-        """The config of a whole run with what the expansion needs, if it can be part of
-        this run.
+        """Return the config of a whole run with what the expansion needs.
+
+        Args:
+            options: The options, an object of the class `Options`.
+            config: What was asked.
+
+        Raises:
+            UserError: The expansion cannot be part of this run.
         """
         return config
 
     @property
-    def columns(self) -> Mapping[str, Column]:
-        """The records of the columns that it adds."""
+    def records(self) -> Mapping[str, Column]:
+        """The record of each column that it adds, by the column's name."""
         return {}
 
     def check_components(self, lists: Dataset, names: Sequence[str]) -> None:
-        """Refuse components of the first pass whose weights are tuned and that new
-        hypotheses of a list would lack.
+        """Refuse components of the first pass that new hypotheses would lack.
+
+        Args:
+            lists: The lists.
+            names: The names of the components whose weights are tuned.
+
+        Raises:
+            UserError: New hypotheses would lack one of them.
         """
 
     def __call__(
         self, lists: Iterable[NbestList], dev: bool = False
     ) -> Iterator[NbestList]:
-        """The lists with new hypotheses, as a stream.
+        """Yield copies of the lists with new hypotheses, or with columns.
 
         Args:
-            dev: whether these are the dev lists.
+            lists: The lists; a stream stays a stream.
+            dev: Whether these are the dev lists.
         """
         return iter(lists)
+
+
+def expanded(
+    expansions: Sequence[Expansion], lists: Iterable[NbestList], dev: bool = False
+) -> Iterable[NbestList]:
+    """Return the lists with what expansions add, one after another.
+
+    Args:
+        expansions: The expansions.
+        lists: The lists.
+        dev: Whether these are the dev lists.
+
+    Raises:
+        UserError: An expansion makes hypotheses of an origin that no feature declares;
+            a file with these lists could not be read.
+    """
+    if not expansions:
+        return lists
+    for expansion in expansions:
+        lists = expansion(lists, dev)
+    return _with_known_origins(lists)
+
+
+def _with_known_origins(lists: Iterable[NbestList]) -> Iterator[NbestList]:
+    """Yield lists whose hypotheses have origins that features declare."""
+    known = frozenset(origins())
+    for nbest in lists:
+        for hypothesis in nbest.hypotheses:
+            if hypothesis.origin not in known:
+                raise UserError(
+                    f"utterance {nbest.id}: an expansion made a hypothesis of origin"
+                    f" {hypothesis.origin!r}, which no feature declares; name it in"
+                    " `origins` or `new_words` of a feature (rescore.features.Feature)"
+                )
+        yield nbest
 
 
 def asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
@@ -84,8 +145,13 @@ def asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
 
 
 def configured(config: RunConfig) -> RunConfig:
-    """The config of a whole run with what its expansions need, if they can be part of
-    this run.
+    """Return the config of a whole run with what its expansions need.
+
+    Args:
+        config: What was asked.
+
+    Raises:
+        UserError: An expansion cannot be part of this run.
     """
     for name, part, options in asked(config):
         if part.adds and not config.tunes:

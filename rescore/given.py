@@ -30,7 +30,7 @@ def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
     """
     bonuses: dict[str, float] = {}
     for feature in all_features().values():
-        bonuses |= feature.given(config)
+        bonuses |= feature.untuned_weights(config)
     if not (columns or config.weights):
         return Weights.interpolation({}, Tuned(TunedBy.FIRST_PASS), bonuses)
     numbers = list(config.weights)

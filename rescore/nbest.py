@@ -14,14 +14,14 @@ from typing import TypeVar
 
 from rescore.columns import (
     FIRST_PASS,
+    FIRST_PASS_ORIGIN,
     FORMER_FIRST_PASS,
     SUM,
-    TOOLKIT,
     WORDS,
     Column,
     Role,
     advice,
-    is_bonus,
+    comes_from_expansion,
     reserved,
     unrecognised,
 )
@@ -52,7 +52,7 @@ class Hypothesis:
 
     text: str
     scores: dict[str, float] = field(default_factory=dict)
-    origin: str = TOOLKIT
+    origin: str = FIRST_PASS_ORIGIN
     """Who proposed it; set once, where the hypothesis is made."""
     times: tuple[tuple[float, float], ...] = ()
     """Start and end in the recording, in seconds, of each word (of Chinese, Japanese
@@ -98,9 +98,9 @@ class Header:
 
     name: str = field(default="", compare=False)
     """The file, for messages; empty for lists of no file."""
-    columns: Mapping[str, Column] = field(default_factory=dict)
-    """Where columns of scores come from, as far as it is known. A reader may add to it
-    while it reads.
+    records: Mapping[str, Column] = field(default_factory=dict)
+    """The record of each column, by the column's name, as far as it is known. A reader
+    may add to it while it reads.
     """
     translates: bool = False
     """Whether a toolkit of translation wrote the lists: BLEU measures them."""
@@ -119,20 +119,20 @@ class Header:
     @property
     def systems(self) -> list[str]:
         """The names of the systems that wrote the lists together."""
-        columns = self.columns.items()
-        return [name for name, column in columns if column.role is Role.SYSTEM]
+        records = self.records.items()
+        return [name for name, column in records if column.role is Role.SYSTEM]
 
     def role(self, name: str) -> Role:
         """Return what a column is: as its record says, else as its name does."""
-        column = self.columns.get(name)
+        column = self.records.get(name)
         if column is not None:
             return column.role
         known = reserved().get(name)
         return known.role if known else Role.LM
 
-    def with_columns(self, columns: Mapping[str, Column]) -> Header:
+    def with_records(self, records: Mapping[str, Column]) -> Header:
         """Return the header with further records of columns."""
-        return replace(self, columns={**self.columns, **columns})
+        return replace(self, records={**self.records, **records})
 
 
 NO_HEADER = Header()
@@ -254,7 +254,7 @@ def first_pass_indices(nbest: NbestList) -> list[int]:
     own = [
         place
         for place, hypothesis in enumerate(nbest.hypotheses)
-        if hypothesis.origin == TOOLKIT
+        if hypothesis.origin == FIRST_PASS_ORIGIN
     ]
     return own or list(range(len(nbest.hypotheses)))
 
@@ -266,7 +266,7 @@ def new_word_origins(
     have if an expansion had proposed something.
     """
     present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
-    if any(is_bonus(name, header.columns.get(name)) for name in columns):
+    if any(comes_from_expansion(name, header.records.get(name)) for name in columns):
         return list(unrecognised())
     return [origin for origin in unrecognised() if origin in present]
 
@@ -285,7 +285,7 @@ def columns_for(
     return [
         name
         for name in columns
-        if origins or not is_bonus(name, header.columns.get(name))
+        if origins or not comes_from_expansion(name, header.records.get(name))
     ]
 
 
@@ -297,7 +297,9 @@ def tie_order(nbest: NbestList) -> list[int]:
     and lists are read in any order, also reranked ones, so the order of the file alone
     would decide by accident.
     """
-    keys = [(each.origin != TOOLKIT, each.rank or 0) for each in nbest.hypotheses]
+    keys = [
+        (each.origin != FIRST_PASS_ORIGIN, each.rank or 0) for each in nbest.hypotheses
+    ]
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
@@ -394,12 +396,12 @@ def with_header(
         yield replace(nbest, header=header)
 
 
-def bonus_columns(nbest: NbestList) -> list[str]:
-    """Return the columns of a list that expansions added."""
+def expansion_columns(nbest: NbestList) -> list[str]:
+    """Return the names of the columns that expansions added to a list."""
     return sorted(
         name
         for name in nbest.columns(*Role)
-        if is_bonus(name, nbest.header.columns.get(name))
+        if comes_from_expansion(name, nbest.header.records.get(name))
     )
 
 

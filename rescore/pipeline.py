@@ -28,6 +28,7 @@ from rescore.config import RunConfig
 from rescore.deciding import Decided
 from rescore.decision import Decision
 from rescore.errors import UserError
+from rescore.expansion import expanded
 from rescore.lms import LanguageModel, origin
 from rescore.lms.context import in_place
 from rescore.metrics import Metric
@@ -40,7 +41,8 @@ from rescore.scoring.shards import Shards
 from rescore.tuning import Tuned, TunedBy, Weights, tuned_in_folds
 from rescore.tuning import tune as tune_weights
 from rescore.tuning.folds import (
-    added_columns,
+    common_expansion_columns,
+    warn_of_constant,
     warn_of_overlap,
     warn_of_scales,
     warn_of_single,
@@ -137,7 +139,7 @@ def run(
         warn_of_scales(lists, dev)
     plan = resolve(config, lists, dev, load)
     clock = _Clock()
-    warn_of_unused(lists, [*plan.columns, *plan.model_columns])
+    warn_of_unused(lists, [*plan.tuned_columns, *plan.model_columns])
     with clock.measure("scoring"):
         scored = list(score(plan, expand(plan, lists), progress))
         tuned_on = scored if plan.folds else None
@@ -173,7 +175,9 @@ def _in_folds(
     """Return the weights of all lists with the record of the folds, and the weights
     that decide each list.
     """
-    of_folds = tuned_in_folds(folds, plan.metric, lists, plan.columns, plan.tuning)
+    of_folds = tuned_in_folds(
+        folds, plan.metric, lists, plan.tuned_columns, plan.tuning
+    )
     weights = replace(
         weights,
         tuned=weights.tuned.in_folds(folds.number, folds.unit),
@@ -192,8 +196,7 @@ def expand(
         lists: The lists.
         dev: Whether these are the dev lists, from which an expansion may learn.
     """
-    for expansion in plan.expansions:
-        lists = expansion(lists, dev)
+    lists = expanded(plan.expansions, lists, dev)
     return with_header(lists, lambda header: replace(header, words=plan.words))
 
 
@@ -267,9 +270,12 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
     """
     if not lists:
         raise UserError("no lists to tune on")
-    added_columns(lists)  # all lists have them, or no list
+    common_expansion_columns(lists)  # all lists have them, or no list
+    every = [*plan.tuned_columns, *plan.tuning.bonuses]
+    asked = [name for name in every if name not in plan.tuned_by_default]
+    warn_of_constant(lists, asked)
     tuned = Tuned.on(plan.tuned_on, lists)
-    return tune_weights(plan.metric, lists, plan.columns, plan.tuning, tuned)
+    return tune_weights(plan.metric, lists, plan.tuned_columns, plan.tuning, tuned)
 
 
 def decide_all(

@@ -24,7 +24,7 @@ from rescore.dataset import Dataset
 from rescore.decision import DECISIONS, Decision
 from rescore.errors import OptionError, UserError
 from rescore.expansion import Expansion, asked, configured
-from rescore.features import Bounds, Reason, Situation, all_features
+from rescore.features import Reason, Situation, WeightKind, all_features
 from rescore.given import given_weights, no_columns
 from rescore.lms import LanguageModel, each, load_all, origin, with_own_columns
 from rescore.metrics import (
@@ -88,10 +88,16 @@ class Plan:
     """How a text is chosen from a list. The scale of posteriors is absent if it is
     tuned.
     """
-    columns: tuple[str, ...] = ()
-    """The columns whose weights are tuned, in the order in which they were named."""
+    tuned_columns: tuple[str, ...] = ()
+    """The names of the columns of scores whose weights are tuned, in the order in which
+    they were named; `tuning` has the counts.
+    """
     tuning: TuningOptions = field(default_factory=TuningOptions)
     """How these weights are tuned."""
+    tuned_by_default: tuple[str, ...] = ()
+    """The names of columns whose weights are tuned though the user does not ask for
+    them.
+    """
     tuned_on: str = ""
     """The name of the lists on which weights are tuned; empty if nothing is tuned."""
     folds: Folds | None = None
@@ -477,26 +483,29 @@ class _Resolver:
         columns = self._weigh()
         by_score = plan.decision.name == "best"
         if by_score:
-            self._check_columns(columns)
+            self._check_weighted()
         if folds or len(columns) > 1 or plan.expansions or not by_score:
             # the same texts are measured again and again
             plan = replace(plan, metrics=tuple(map(remembered, plan.metrics)))
         return replace(
             plan,
-            columns=columns,
+            tuned_columns=columns,
             tuning=self._tuning(plan.decision),
+            tuned_by_default=tuple(
+                column.name for column in at.weighted if column.by_default
+            ),
             tuned_on=name,
             folds=folds,
         )
 
-    def _check_columns(self, columns: Sequence[str]) -> None:
-        """See that there is something to tune for the best score.
+    def _check_weighted(self) -> None:
+        """See that there is something to tune for the best score: scores or bonuses.
 
         Raises:
             UserError: `rescore tune` gets lists without a column to tune.
         """
         at = self._at
-        if columns or self._config.columns or at.lists:  # `run` may tune bonuses alone
+        if at.weighted or self._config.columns or at.lists:
             return
         if at.basis.header.systems:  # their votes are tuned
             return
@@ -516,8 +525,8 @@ class _Resolver:
         at = self._at
         place = len(at.reasons)
         for feature in self._features.values():
-            at.weighed += tuple(feature.weighed(at))
-        columns = tuple(dict.fromkeys(at.columns))
+            at.weighted += tuple(feature.weighted(at))
+        columns = tuple(dict.fromkeys(at.score_columns))
         named = ", ".join(columns) or "none"
         at.reasons.insert(place, Reason("columns", named, "their weights are tuned"))
         return columns
@@ -528,13 +537,13 @@ class _Resolver:
         bonuses: list[str] = []
         given: dict[str, float] = {}
         free: list[str] = []
-        for one in self._at.weighed:
-            if one.given is not None:
-                given[one.column] = one.given
-            elif one.bounds is Bounds.BONUS:
-                bonuses.append(one.column)
-            elif one.bounds is Bounds.FREE:
-                free.append(one.column)
+        for column in self._at.weighted:
+            if column.fixed is not None:
+                given[column.name] = column.fixed
+            elif column.kind is WeightKind.BONUS:
+                bonuses.append(column.name)
+            elif column.kind is WeightKind.SIGNED:
+                free.append(column.name)
         return TuningOptions(
             bonuses=tuple(dict.fromkeys(bonuses)),
             bagging=config.bagging,

@@ -8,7 +8,8 @@ What may be refused follows from declarations, never from a second list:
 - An option says what it needs (`rescore.options.Option.needs`), what has a meaning
   beside it (`Option.reads_only`), and whether its value is a file that is read or
   written.
-- A decision, a format and a metric have the options of their class `Options`.
+- A decision, a feature, a format and a metric have the options of their class
+  `Options`.
 
 A feature and an expansion check for themselves what no declaration says
 (`rescore.features.Feature.check`, `rescore.expansion.Expansion.configured`).
@@ -21,7 +22,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,12 @@ from typing import Any
 from rescore.config import (
     DECISION,
     EXPANSION,
+    FEATURE,
     MEASURES,
     MODELS,
     TUNING,
     WEIGHTS,
+    Bonus,
     RunConfig,
 )
 from rescore.errors import OptionError, UserError, did_you_mean, takes_no
@@ -40,24 +43,27 @@ from rescore.files import absent
 from rescore.lms import ComputeOptions
 from rescore.metrics.normalise import FLAGS
 from rescore.options import Field, Option, flattened
-from rescore.parts import DECISIONS
-from rescore.taken import check_read
+from rescore.parts import DECISIONS, FEATURES
+from rescore.taken import check_read, options_of
 
 WORDS = ("metrics", "normaliser", *FLAGS)
 """The fields that a road takes which measures nothing, but compares words: the metric
 says how.
 """
 ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "run": ((MODELS, WEIGHTS, TUNING, EXPANSION, DECISION, MEASURES), ()),
+    "run": ((MODELS, WEIGHTS, FEATURE, TUNING, EXPANSION, DECISION, MEASURES), ()),
     "score": ((MODELS, EXPANSION, "words"), ("lms", "count_tokens")),
     "tune": (
-        (TUNING, DECISION, MEASURES, "boost", "recombine"),
+        (FEATURE, TUNING, DECISION, MEASURES, "boost", "recombine"),
         ("columns", "word_bonus", "token_bonus"),
     ),
     "rerank": ((EXPANSION, DECISION, MEASURES), ()),
     "evaluate": ((DECISION, MEASURES), ()),
     "compare": (
-        (MODELS, EXPANSION, DECISION, MEASURES, "boost", "components", "bagging"),
+        (
+            *(MODELS, FEATURE, EXPANSION, DECISION, MEASURES),
+            *("boost", "components", "bagging"),
+        ),
         ("lms", "word_bonus", "token_bonus", "count_tokens"),
     ),
     "serve": (
@@ -79,7 +85,7 @@ command has options of its own, or none.
 
 OTHER_NAMES = {"metric": "metrics", "decision": "decide"}
 """Arguments of functions, and the fields of `RunConfig` that they set."""
-TABLES = ("expanding", "deciding", "measuring")
+TABLES = tuple(entry.name for entry in RunConfig.declared() if entry.about.parts)
 """Fields of `RunConfig` that hold options of parts."""
 OF_LOADING = {"cache", *(field.name for field in fields(ComputeOptions))}
 """Options of `rescore.load`."""
@@ -301,10 +307,31 @@ def refuse_tuning(config: RunConfig) -> None:
             raise OptionError(
                 f"{about.flag(name)} is about tuning; give --dev or --folds"
             )
-        if title == WEIGHTS and value is True:
+    for entry, value in _bonuses(config):
+        if value is True:
+            flag = entry.about.flag(entry.name)
             raise OptionError(
-                f"{about.flag(name)} tune needs --dev lists to tune on; or give NUMBER"
+                f"{flag} tune needs --dev lists to tune on; or give NUMBER"
             )
+
+
+def _bonuses(config: RunConfig) -> Iterator[tuple[Field, Any]]:
+    """Yield the options of bonuses with their values: fields of the config, and the
+    options of features that are set.
+
+    Args:
+        config: What was asked.
+    """
+    for entry in RunConfig.declared():
+        if entry.hint == Bonus:
+            yield entry, getattr(config, entry.name)
+    of_features = config.weighing.values
+    if not of_features:  # parts stay unloaded
+        return
+    for _, feature in FEATURES.loaded():
+        for entry in options_of(feature):
+            if entry.hint == Bonus:
+                yield entry, of_features.get(entry.name)
 
 
 def refuse_several_sources(config: RunConfig) -> None:

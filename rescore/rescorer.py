@@ -27,7 +27,7 @@ from rescore.columns import (
     Column,
     Role,
     advice,
-    is_bonus,
+    comes_from_expansion,
     reserved,
 )
 from rescore.config import RunConfig
@@ -159,7 +159,7 @@ class Rescorer:
         """
         given = as_json(self._config)
         if self._tuned is None:
-            for name in ("weights", "word_bonus", "token_bonus", "boost"):
+            for name in ("weights", "word_bonus", "token_bonus", "boost", "weighing"):
                 given.pop(name, None)
         check_road("serve", given)
 
@@ -202,7 +202,7 @@ class Rescorer:
     def _check(self, plan: Plan) -> None:
         columns = {lm.name: origin(lm, plan.norm) for lm in plan.models}
         for expansion in plan.expansions:
-            columns |= expansion.columns
+            columns |= expansion.records
         if (fault := misfit(plan.weights, columns)) and not self._config.force_weights:
             raise UserError(fault)
         for name in plan.weights.weights:
@@ -300,7 +300,7 @@ def _lacked(name: str, plan: Plan, brought: Collection[str]) -> str | None:
     if name == TOKENS and plan.counted:
         return None
     need = f"the weights need the column {name}"
-    if name != TOKENS and (name in reserved() or is_bonus(name, column)):
+    if name != TOKENS and (name in reserved() or comes_from_expansion(name, column)):
         return f"{need}; {advice(name)}"
     if column is None and not plan.weights.tuned_for:
         return None

@@ -145,9 +145,9 @@ def origins(
     last = None
     for nbest in lists:
         # The lists of a file share one record.
-        if nbest.header.columns is last:
+        if nbest.header.records is last:
             continue
-        last = nbest.header.columns
+        last = nbest.header.records
         for name, column in last.items():
             if name not in weights or not column.fingerprint:
                 continue

@@ -107,7 +107,7 @@ def brevity(sentences: Sequence[str]) -> list[float]:
 def test_functions_dictionaries_and_plain_texts() -> None:
     scored = rescore.score(LISTS, brevity)
     assert scored[0].hypotheses[0].scores == {"s2s": -1.0, "brevity": -2.0}
-    assert scored[0].header.columns["brevity"].model == "brevity"
+    assert scored[0].header.records["brevity"].model == "brevity"
     for weights in (
         {"s2s": 0.5, "brevity": 0.5},
         0.5,
@@ -318,14 +318,14 @@ def test_two_models_of_one_kind_have_a_column_each(models: dict[str, Path]) -> N
         rescore.score(LISTS, *lms),
         rescore.score(rescore.score(LISTS, lms[0]), lms[1]),
     ):
-        assert lists[0].header.columns["tta"].fingerprint == lms[0].fingerprint
-        assert lists[0].header.columns["tta.2"].fingerprint == lms[1].fingerprint
+        assert lists[0].header.records["tta"].fingerprint == lms[0].fingerprint
+        assert lists[0].header.records["tta.2"].fingerprint == lms[1].fingerprint
         assert (
             lists[0].hypotheses[0].scores["tta"]
             != lists[0].hypotheses[0].scores["tta.2"]
         )
     again = rescore.score(lists, lms[0])
-    assert "tta.3" not in again[0].header.columns and [lm.name for lm in lms] == [
+    assert "tta.3" not in again[0].header.records and [lm.name for lm in lms] == [
         "tta",
         "tta",
     ]
@@ -349,11 +349,11 @@ def test_names_give_the_columns_of_the_command_line(
         rescore.score(LISTS, *names),
     )
     assert (
-        scored[0].header.columns == first.header.columns
-        and "tta.2" not in first.header.columns
+        scored[0].header.records == first.header.records
+        and "tta.2" not in first.header.records
     )
     rows = rescore.compare(LISTS, LISTS, *names).rows
-    assert {row.name for row in rows[:2]} == set(first.header.columns) - {"tokens"}
+    assert {row.name for row in rows[:2]} == set(first.header.records) - {"tokens"}
 
 
 class Scaled:
@@ -399,7 +399,7 @@ def test_a_function_has_the_fingerprint_of_its_caller(tmp_path: Path) -> None:
     from rescore.lms.cache import Cached
     from rescore.lms.function import FunctionModel
 
-    assert rescore.score(LISTS, brevity)[0].header.columns["brevity"].fingerprint == ""
+    assert rescore.score(LISTS, brevity)[0].header.records["brevity"].fingerprint == ""
     calls: list[str] = []
 
     def counted(sentences: Sequence[str]) -> list[float]:
@@ -669,7 +669,7 @@ def test_confidences_and_new_hypotheses_are_those_of_the_commands(
 
 def test_confidences_under_weights_of_another_model() -> None:
     lists = rescore.score(LISTS, brevity)
-    column = replace(lists[0].header.columns["brevity"], fingerprint="0" * 64)
+    column = replace(lists[0].header.records["brevity"], fingerprint="0" * 64)
     weights = rescore.Weights({"s2s": 0.5, "brevity": 0.5}, columns={"brevity": column})
     with pytest.raises(rescore.UserError, match="column brevity comes from"):
         rescore.confidence(lists, weights)

@@ -34,7 +34,7 @@ def test_without_records_all_columns_are_of_models() -> None:
 
 def test_an_empty_set() -> None:
     lists = Dataset()
-    assert not lists.header.columns and not lists.header.systems
+    assert not lists.header.records and not lists.header.systems
     assert lists.scores == lists.columns(*Role) == lists.model_columns == []
 
 

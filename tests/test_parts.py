@@ -68,7 +68,7 @@ class Echoing(Expansion):
     adds = ("echoes",)
 
     @property
-    def columns(self) -> dict[str, Column]:
+    def records(self) -> dict[str, Column]:
         return {"echoes": Column("echo", "", "", "", Role.COUNT)}
 
     def __call__(
@@ -90,7 +90,7 @@ class Echoing(Expansion):
             yield replace(
                 nbest,
                 hypotheses=[*old, *new],
-                header=Header(columns={**nbest.header.columns, **self.columns}),
+                header=Header(records={**nbest.header.records, **self.records}),
             )
 
 

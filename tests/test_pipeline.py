@@ -119,7 +119,7 @@ def scored(number: int, model: str = "tta", *columns: str) -> list[NbestList]:
             str(index),
             [Hypothesis("a", scores)],
             ("a",),
-            header=Header(columns=records),
+            header=Header(records=records),
         )
         for index in range(number)
     ]
@@ -133,8 +133,8 @@ def test_a_token_bonus_is_for_large_sets_of_pseudo_log_likelihoods() -> None:
         scored(500, "tta"),
     ):
         model, tokens = (
-            large[0].header.columns["lm"].model,
-            TOKENS in large[0].header.columns,
+            large[0].header.records["lm"].model,
+            TOKENS in large[0].header.records,
         )
         suits = len(large) >= 500 and model == "tta" and tokens
         assert (
@@ -303,7 +303,7 @@ def with_components(number: int) -> list[NbestList]:
                 Hypothesis("right", {"s2s": -2.05, "decoder": -2.0, "lm": -0.5}),
             ],
             ("right",),
-            header=Header(columns=about),
+            header=Header(records=about),
         )
         for index in range(number)
     ]

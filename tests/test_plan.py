@@ -63,7 +63,7 @@ def noisy(number: int = 40, seed: int = 1, helpful: bool = True) -> list[NbestLi
                 hypotheses,
                 (" ".join(reference),),
                 None,
-                Header(columns=COLUMNS),
+                Header(records=COLUMNS),
             )
         )
     return lists
@@ -236,12 +236,12 @@ def test_a_count_is_a_bonus_also_as_a_column() -> None:
     asked = resolve(
         RunConfig(columns=("x",), token_bonus=True, bagging=False), dev=lists
     )
-    assert named.columns == asked.columns == ("x",)
+    assert named.tuned_columns == asked.tuned_columns == ("x",)
     assert named.tuning == asked.tuning
     weights = pipeline.tune(named, lists)
     assert weights.weights == pipeline.tune(asked, lists).weights
     alone = resolve(RunConfig(columns=("tokens",)), dev=lists)
-    assert alone.columns == () and alone.tuning.bonuses == ("tokens",)
+    assert alone.tuned_columns == () and alone.tuning.bonuses == ("tokens",)
 
 
 def test_a_metric_that_is_given_twice_is_reported_once(
@@ -340,7 +340,7 @@ def test_a_missing_column_says_what_to_do() -> None:
     def message(name: str, **records: Column) -> str:
         with pytest.raises(UserError) as error:
             NbestList(
-                "u", [Hypothesis("a", {"s2s": 0.0})], header=Header(columns=records)
+                "u", [Hypothesis("a", {"s2s": 0.0})], header=Header(records=records)
             ).column(name)
         return str(error.value)
 

@@ -4,11 +4,13 @@ tables, and a package that cannot be loaded is told and left out.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -125,29 +127,82 @@ pairs = my_package.pairs_kind:PairsKind
 """
 
 
-def test_the_networks_of_the_page_train_and_score(
-    rescore_with: Installed, tmp_path: Path
-) -> None:
-    """The code of docs/extend.md, as an author would copy it."""
-    page = (ROOT / "docs" / "extend.md").read_text("utf-8")
-    modules = re.findall(
-        r"^```python\n# (my_package/\w+\.py)(.+?)^```$", page, re.DOTALL | re.MULTILINE
+@pytest.fixture
+def page(tmp_path: Path) -> str:
+    """Write the modules of docs/extend.md and docs/networks.md, as an author would copy
+    them; return the entry points of the pages.
+    """
+    text = ""
+    for name in ("extend.md", "networks.md"):
+        text += (ROOT / "docs" / name).read_text("utf-8")
+    blocks = re.findall(
+        r"^```(python|toml)\n(.+?)^```$", text, re.DOTALL | re.MULTILINE
     )
-    assert len(modules) == 4
-    (tmp_path / "site" / "my_package").mkdir(parents=True)
-    for name, code in modules:
-        (tmp_path / "site" / name).write_text(f"#{code}")
+    site = tmp_path / "site"
+    (site / "my_package").mkdir(parents=True)
+    points: dict[str, list[str]] = {}
+    for language, code in blocks:
+        module = re.match(r"# (my_package/\w+\.py)", code)
+        if module:
+            (site / module[1]).write_text(code)
+        if language == "toml" and "my_package" in code:
+            for group, parts in tomllib.loads(code)["project"]["entry-points"].items():
+                lines = [f"{name} = {part}" for name, part in parts.items()]
+                points.setdefault(group, []).extend(lines)
+    sections = [f"[{group}]\n" + "\n".join(points[group]) for group in points]
+    return "\n".join(sections) + "\n" + KINDS_OF_THE_PAGE
+
+
+def test_each_module_of_the_page_is_written(page: str, tmp_path: Path) -> None:
+    assert len(list((tmp_path / "site" / "my_package").glob("*.py"))) == 6
+    assert "hesitations = my_package" in page
+    assert "smooth = my_package" in page
+
+
+SAID = """{"u": {"ref": "we go", "hyp_1": {"score": -1, "text": "um we go"},
+"hyp_2": {"score": -2, "text": "we go"}}, "v": {"ref": "i see", "hyp_1":
+{"score": -1, "text": "uh i see"}, "hyp_2": {"score": -2, "text": "i sea"}}}"""
+
+
+def test_the_feature_of_the_page_has_a_bonus(
+    rescore_with: Installed, page: str, tmp_path: Path
+) -> None:
+    (tmp_path / "l.json").write_text(SAID)
+    set_bonus = rescore_with(page, "", "run", "l.json", "--hesitation-bonus", -2)
+    assert "-2 a hesitation" in set_bonus
+    tuned = ("--hesitation-bonus", "tune", "--no-bagging")
+    rescore_with(page, "", "tune", "l.json", *tuned, "-o", "w.json")
+    assert json.loads((tmp_path / "w.json").read_text())["weights"]["hesitations"] < -1
+    rescore_with(page, "", "rerank", "l.json", "--weights", "w.json", "-o", "r.json")
+    sorted_lists = json.loads((tmp_path / "r.json").read_text())
+    assert sorted_lists["u"]["hyp_1"]["text"] == "we go"
+
+
+def test_the_expansion_of_the_page_adds_hypotheses(
+    rescore_with: Installed, page: str, tmp_path: Path
+) -> None:
+    (tmp_path / "l.json").write_text(SAID)
+    told = rescore_with(page, "", "run", "l.json", "--smooth", "-o", "out.json")
+    assert "oracle of the toolkit's own" in told
+    # A file with the new origin can be read, too.
+    told = rescore_with(page, "", "convert", "out.json")
+    assert told.count('"origin": "smoothed"') == 2
+
+
+def test_the_networks_of_the_page_train_and_score(
+    rescore_with: Installed, page: str, tmp_path: Path
+) -> None:
     (tmp_path / "text").write_text("the old clock\na new clock\n" * 20)
     config = '{"layers": 1, "d_model": 16, "heads": 2, "d_ff": 16, "vocab_size": 100}'
     (tmp_path / "tiny.json").write_text(config)
     for kind, own in (("skipping", ()), ("pairs", ("--pair-share", 0.9))):
         train = ("train", "--lm", kind, "--text", "text", "--config", "tiny.json")
         steps = ("--steps", 2, "--batch-tokens", 99, "--out", kind)
-        rescore_with(KINDS_OF_THE_PAGE, "", *train, *own, *steps)
+        rescore_with(page, "", *train, *own, *steps)
         score = ("score", "--text", "text", "--lm", f"{kind}:{kind}")
-        assert kind in rescore_with(KINDS_OF_THE_PAGE, "", *score)
+        assert kind in rescore_with(page, "", *score)
     other = (*train, *steps, "--resume", "--steps", 3)
-    told = rescore_with(KINDS_OF_THE_PAGE, "", *other, status=2)
+    told = rescore_with(page, "", *other, status=2)
     assert "pair_share" in told
 
 

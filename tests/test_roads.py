@@ -186,7 +186,7 @@ def lists(feature: Feature, number: int, seed: int) -> list[NbestList]:
                 hypotheses,
                 (meant,),
                 None,
-                Header(columns=components, means=feature.means),
+                Header(records=components, means=feature.means),
             )
         )
     return result

@@ -195,7 +195,7 @@ def test_lists_of_other_tools_have_no_record(rescore: Run, tmp_path: Path) -> No
     lists = rescore_read(tmp_path / "l.json")
     assert [nbest.id for nbest in lists] == ["columns", "u"] and not lists[
         0
-    ].header.columns
+    ].header.records
     assert rescore("tune", "l.json", "-o", "w.json").returncode == 0
     done = rescore("rerank", "l.json", "--weights", "w.json", "--report", "r.json")
     assert (

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
-from rescore.columns import TOOLKIT
+from rescore.columns import FIRST_PASS_ORIGIN
 from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json, write_text
 from rescore.formats.references import References
@@ -335,7 +335,7 @@ def collect(lists: Iterable[NbestList]) -> Pairs:
             )
         meant = WRITTEN.findall(nbest.references[0].lower())
         for hypothesis in nbest.hypotheses:
-            if hypothesis.origin == TOOLKIT:
+            if hypothesis.origin == FIRST_PASS_ORIGIN:
                 pairs.update(spans(meant, WRITTEN.findall(hypothesis.text.lower())))
     return Counter({pair: number for pair, number in pairs.items() if _alike(*pair)})
 

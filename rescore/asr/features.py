@@ -44,9 +44,9 @@ class Respelled(Feature):
     word.
     """
 
-    columns: ClassVar = {
+    reserved_columns: ClassVar = {
         CHANNEL: Reserved(
-            Role.FREE, "unit of the channel score", comes_with_hypotheses=True
+            Role.CHANNEL, "unit of the channel score", comes_with_hypotheses=True
         ),
         EDITS: Reserved(Role.COUNT, "changed word", comes_with_hypotheses=True),
     }

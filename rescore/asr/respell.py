@@ -555,7 +555,7 @@ class Respelling(Expansion):
                 )
             respelled = Respeller(self._channel, self._lexicon, self._number)(lists)
         return (
-            replace(nbest, header=nbest.header.with_columns(self.columns))
+            replace(nbest, header=nbest.header.with_records(self.records))
             for nbest in respelled
         )
 
@@ -578,7 +578,7 @@ class Respelling(Expansion):
         return Channel.load(path)
 
     @cached_property
-    def columns(self) -> dict[str, Column]:
+    def records(self) -> dict[str, Column]:
         """The records of the columns; those of dev lists name the channel that was
         learned from all of them.
         """
@@ -590,7 +590,7 @@ class Respelling(Expansion):
             self._channel.digest,
             sources,
             "float32",
-            Role.FREE,
+            Role.CHANNEL,
         )
         return {
             EDITS: replace(column, fingerprint="", role=Role.COUNT),

@@ -59,7 +59,7 @@ def columns_of(systems: Iterable[str]) -> dict[str, str]:
 def header_of(columns: Iterable[str]) -> Header:
     """Return the header of lists whose columns are systems."""
     system = Column("combine", "", SUM, "", Role.SYSTEM)
-    return Header(columns=dict.fromkeys(columns, system))
+    return Header(records=dict.fromkeys(columns, system))
 
 
 def one_list(
@@ -98,7 +98,7 @@ def one_list(
     voted = replace(
         first, hypotheses=list(texts.values()), references=references, header=header
     )
-    return applied(Mixture(dict.fromkeys(header.columns, 1.0)), voted)
+    return applied(Mixture(dict.fromkeys(header.records, 1.0)), voted)
 
 
 def refuse_scored(nbest: NbestList, verb: str) -> None:

@@ -102,7 +102,7 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
     tuned.pop(FIRST_PASS, None)
     if weights.mixture:
         yield f"votes: {votes_of(weights.mixture)}"
-    elif not tuned:
+    elif not tuned and not (weights.options and weights.options.bonuses):
         yield (
             "no column is tuned; --components or --column NAME also tunes scores in the"
             " lists"

@@ -3,12 +3,21 @@
 """
 
 from rescore.features.base import (
-    Bounds,
     Feature,
     Reason,
     Situation,
-    Weighed,
+    WeightedColumn,
+    WeightKind,
     all_features,
 )
+from rescore.features.counted import TextCount
 
-__all__ = ["Bounds", "Feature", "Reason", "Situation", "Weighed", "all_features"]
+__all__ = [
+    "Feature",
+    "Reason",
+    "Situation",
+    "TextCount",
+    "WeightKind",
+    "WeightedColumn",
+    "all_features",
+]

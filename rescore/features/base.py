@@ -1,8 +1,24 @@
-"""The interface of features, and what they may look at.
+"""The interface of features: what somebody who writes a feature has to know.
 
-A feature says which columns of scores it weighs, how these weights are bounded, and
-why. `rescore.plan.resolve` asks each feature of the table `rescore.parts.FEATURES`, in
-its order, and knows none of them.
+A feature gives weights to columns of scores (`rescore.columns`). It is a class of the
+table `rescore.parts.FEATURES`; another package adds one by an entry point of the group
+`rescore.features`. `rescore.plan.resolve` asks each feature of the table, in its order:
+
+    check              before anything is read: do the options contradict each other?
+    check_lists        when lists are read: do they suit the feature?
+    expansion          what adds the feature's column to the lists?
+    counted            of which model are tokens counted?
+    weighted           which columns have a weight, and which weights are tuned?
+    untuned_weights    which weights do the options set, if nothing is tuned?
+
+Each method has an answer for a feature that it does not concern, so a feature defines
+only what it needs. A feature that counts something in texts is a subclass of
+`rescore.features.TextCount`, which answers all of these questions itself.
+
+Three attributes tell the rest of the package what the feature brings:
+`reserved_columns` (names of columns, with the unit that tables print), `origins` and
+`new_words` (the origins of new hypotheses, which an expansion makes). A class `Options`
+declares options of the command line; their values are in `config.weighing`.
 """
 
 from __future__ import annotations
@@ -20,7 +36,7 @@ from rescore.lms import LanguageModel
 from rescore.metrics import Metric, MetricOptions, Normaliser
 from rescore.parts import FEATURES
 from rescore.tuning import Weights
-from rescore.tuning.folds import added_columns
+from rescore.tuning.folds import common_expansion_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +53,37 @@ class Reason:
         return f"{self.subject}: {self.decision} ({self.why})"
 
 
-class Bounds(Enum):
-    """Where a weight may lie."""
+class WeightKind(Enum):
+    """What a weight means, and so where it may lie."""
 
     SHARE = "share"
-    """In [0, 1]: the weight is taken from the weight of the first pass."""
-    FREE = "free"
-    """Anywhere: the scores may be subtracted."""
+    """A part of the score, in [0, 1]; the weight of the first pass is what the shares
+    leave. For scores of language models.
+    """
+    SIGNED = "signed"
+    """The factor of a score that may be subtracted: any number. For parts of the
+    toolkit's own score.
+    """
     BONUS = "bonus"
-    """Anywhere: the weight is a score for each unit of a count."""
+    """The score that each unit of a count adds: any number. For words, tokens and
+    whatever else a feature counts.
+    """
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class WeightedColumn:
     """A column that has a weight."""
 
-    column: str
-    bounds: Bounds
-    given: float | None = None
-    """The weight that the user gives; None for a weight that is tuned."""
+    name: str
+    kind: WeightKind
+    fixed: float | None = None
+    """The weight that the user sets, beside weights that are tuned; None for a weight
+    that is tuned.
+    """
+    by_default: bool = False
+    """Whether the weight is tuned though the user does not ask for it: then no warning
+    says that the column is constant.
+    """
 
 
 @dataclass(slots=True, kw_only=True)
@@ -88,8 +116,8 @@ class Situation:
     """The language models, each with a column of its own."""
     counted: tuple[LanguageModel, ...] = ()
     """The model whose tokens are counted, or no model."""
-    weighed: tuple[Weighed, ...] = ()
-    """The columns that features before this one in the table weigh."""
+    weighted: tuple[WeightedColumn, ...] = ()
+    """The columns to which features before this one in the table gave weights."""
     reasons: list[Reason] = field(default_factory=list)
     """The reasons that features gave."""
 
@@ -133,46 +161,44 @@ class Situation:
         return self.dev is not None or self.config.folds is not None
 
     @property
-    def columns(self) -> list[str]:
-        """The columns of scores, without counts, that features before this one in the
-        table weigh.
-        """
-        columns = []
-        for weighed in self.weighed:
-            if weighed.bounds is not Bounds.BONUS:
-                columns.append(weighed.column)
-        return columns
+    def score_columns(self) -> list[str]:
+        """The names of the columns of `weighted` that are scores and no counts."""
+        names = []
+        for column in self.weighted:
+            if column.kind is not WeightKind.BONUS:
+                names.append(column.name)
+        return names
 
     @property
-    def added(self) -> list[str]:
-        """The columns that expansions will add; without expansions, the columns that
-        the lists have from earlier expansions.
+    def expansion_columns(self) -> list[str]:
+        """The names of the columns that expansions will add; without expansions, of the
+        columns that earlier expansions added to the lists.
         """
         names: list[str] = []
         for _, part, _ in asked(self.config):
             names += part.adds
-        return names or added_columns(self.basis[:1])
+        return names or common_expansion_columns(self.basis[:1])
 
 
 class Feature:
-    """Something whose columns may have weights.
+    """Something whose columns may have weights; one object for each plan.
 
-    `expansion` makes the columns of the feature, if nothing else does; `weighed` says
-    which columns have a weight that is tuned; `given` has the weights if nothing is
-    tuned. Each method has a default answer, for a feature that it does not concern.
+    The head of this module says when each method is asked.
     """
 
-    columns: ClassVar[Mapping[str, Reserved]] = {}
-    """The names of columns that the feature keeps for itself."""
+    reserved_columns: ClassVar[Mapping[str, Reserved]] = {}
+    """The names of the feature's own columns: no file and no model may use them for
+    something else. `Reserved.unit` is what tables print: `+0.25 a word`.
+    """
     origins: ClassVar[Sequence[str]] = ()
-    """Origins of hypotheses whose words a system wrote."""
-    new_words: ClassVar[Sequence[str]] = ()
-    """Origins of hypotheses with new words, which may win only if this gains something
-    on dev lists.
+    """The origins of new hypotheses whose words all stand in hypotheses of the toolkit.
     """
-
+    new_words: ClassVar[Sequence[str]] = ()
+    """The origins of new hypotheses with words that no system wrote. They may win only
+    if this gains something on dev lists.
+    """
     reads: ClassVar[Sequence[str]] = ()
-    """Options of metrics that it reads."""
+    """The names of options of metrics that the feature reads, too, such as `words`."""
 
     def check(self, config: RunConfig) -> None:
         """Refuse a config that contradicts itself, before anything is read.
@@ -196,8 +222,9 @@ class Feature:
             UserError: The lists lack something, or an expansion does not suit them.
         """
 
-    def given(self, config: RunConfig) -> Mapping[str, float]:
-        """Return the weights that the config gives, by column; 0 for no weight.
+    def untuned_weights(self, config: RunConfig) -> Mapping[str, float]:
+        """Return the weights that the config sets if nothing is tuned, by the name of
+        the column; 0 for no weight.
 
         Args:
             config: The config.
@@ -216,12 +243,16 @@ class Feature:
         return ()
 
     def expansion(self, at: Situation, words: Normaliser) -> Expansion | None:
-        """Return the expansion that adds the columns of the feature to lists before
-        they are scored; None if nothing is added.
+        """Return the expansion that adds the feature's columns to lists before they are
+        scored; None if nothing is added.
+
+        It is asked where weights are tuned, where they are set, and where weights that
+        were tuned before decide (`at.tuned.regards(NAME)`): the column is added each
+        time.
 
         Args:
             at: The situation; without models yet.
-            words: Cuts texts into words.
+            words: Cuts texts into words, as the metric does.
         """
         return None
 
@@ -233,11 +264,14 @@ class Feature:
         """
         return ()
 
-    def weighed(self, at: Situation) -> Iterable[Weighed]:
-        """Return the columns that have a weight.
+    def weighted(self, at: Situation) -> Iterable[WeightedColumn]:
+        """Return the columns that have a weight; asked only if weights are tuned.
+
+        `at.note` tells the user why (`--verbose`).
 
         Args:
-            at: The situation; `weighed` has the columns of features before this one.
+            at: The situation; `at.weighted` has the columns of features before this
+                one.
         """
         return ()
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 from rescore.columns import TOKENS, WORDS, Reserved, Role
 from rescore.config import Bonus, RunConfig
 from rescore.errors import UserError
-from rescore.features.base import Bounds, Feature, Situation, Weighed
+from rescore.features.base import Feature, Situation, WeightedColumn, WeightKind
 from rescore.lms import LanguageModel, is_pseudo
 from rescore.tuning.folds import LARGE_SET
 
@@ -35,8 +35,13 @@ def _refuse_number(flag: str, bonus: Bonus, config: RunConfig) -> None:
 
 
 def _bonus(
-    at: Situation, subject: str, column: str, wanted: bool, why: str
-) -> Iterator[Weighed]:
+    at: Situation,
+    subject: str,
+    column: str,
+    wanted: bool,
+    why: str,
+    by_default: bool,
+) -> Iterator[WeightedColumn]:
     """Yield the bonus of a column if it is tuned; note the decision in any case.
 
     Args:
@@ -45,10 +50,11 @@ def _bonus(
         column: The column of counts.
         wanted: Whether the bonus is tuned.
         why: The reason.
+        by_default: Whether the user says nothing about the bonus.
     """
     at.note(subject, "tuned" if wanted else "off", why)
     if wanted:
-        yield Weighed(column, Bounds.BONUS)
+        yield WeightedColumn(column, WeightKind.BONUS, by_default=by_default)
 
 
 class WordBonus(Feature):
@@ -58,20 +64,21 @@ class WordBonus(Feature):
     brevity penalty of the dev lists, and this gain is lost on other lists.
     """
 
-    columns: ClassVar = {WORDS: Reserved(Role.COUNT, "word")}
+    reserved_columns: ClassVar = {WORDS: Reserved(Role.COUNT, "word")}
 
     def check(self, config: RunConfig) -> None:
         """Refuse a number for a bonus that is tuned."""
         _refuse_number("--word-bonus", config.word_bonus, config)
 
-    def given(self, config: RunConfig) -> Mapping[str, float]:
+    def untuned_weights(self, config: RunConfig) -> Mapping[str, float]:
         """Return the bonus that the config gives."""
         return {WORDS: float(config.word_bonus or 0)}
 
-    def weighed(self, at: Situation) -> Iterator[Weighed]:
+    def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield the bonus if it is tuned."""
         wanted, why = self._suits(at)
-        yield from _bonus(at, "word bonus", WORDS, wanted, why)
+        by_default = at.config.word_bonus is None
+        yield from _bonus(at, "word bonus", WORDS, wanted, why, by_default)
 
     def _suits(self, at: Situation) -> tuple[bool, str]:
         """Return whether the bonus is tuned, and why."""
@@ -80,7 +87,7 @@ class WordBonus(Feature):
             return bool(at.config.word_bonus), "--word-bonus"
         if at.metric.punishes_brevity:
             return False, f"{at.metric.name} has a brevity penalty"
-        if len(at.columns) > 1:
+        if len(at.score_columns) > 1:
             return True, "several columns"
         return False, "one column"
 
@@ -92,13 +99,15 @@ class TokenBonus(Feature):
     a column has pseudo-log-likelihoods, but not for BLEU.
     """
 
-    columns: ClassVar = {TOKENS: Reserved(Role.COUNT, "token", advice=TOKENS_ADVICE)}
+    reserved_columns: ClassVar = {
+        TOKENS: Reserved(Role.COUNT, "token", advice=TOKENS_ADVICE)
+    }
 
     def check(self, config: RunConfig) -> None:
         """Refuse a number for a bonus that is tuned."""
         _refuse_number("--token-bonus", config.token_bonus, config)
 
-    def given(self, config: RunConfig) -> Mapping[str, float]:
+    def untuned_weights(self, config: RunConfig) -> Mapping[str, float]:
         """Return the bonus that the config gives."""
         return {TOKENS: float(config.token_bonus or 0)}
 
@@ -126,7 +135,7 @@ class TokenBonus(Feature):
             known = at.tuned.columns[TOKENS]
             same = [lm for lm in at.models if lm.fingerprint == known.fingerprint]
             return same, "the weights were tuned with its tokens"
-        if TOKENS in at.shown.header.columns:
+        if TOKENS in at.shown.header.records:
             return (), "the lists have a count"
         return pseudo, "pseudo-log-likelihoods say little about length"
 
@@ -136,10 +145,11 @@ class TokenBonus(Feature):
             return config.count_tokens
         return bool(config.token_bonus)
 
-    def weighed(self, at: Situation) -> Iterator[Weighed]:
+    def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield the bonus if it is tuned."""
         wanted, why = self._suits(at)
-        yield from _bonus(at, "token bonus", TOKENS, wanted, why)
+        by_default = at.config.token_bonus is None
+        yield from _bonus(at, "token bonus", TOKENS, wanted, why, by_default)
 
     def _suits(self, at: Situation) -> tuple[bool, str]:
         """Return whether the bonus is tuned, and why."""
@@ -149,11 +159,11 @@ class TokenBonus(Feature):
         if at.metric.punishes_brevity:
             return False, f"{at.metric.name} has a brevity penalty"
         models = {}
-        for name, column in at.basis.header.columns.items():
+        for name, column in at.basis.header.records.items():
             models[name] = column.model
         for lm in at.models:
             models[lm.name] = lm.model
-        known = [models[name] for name in at.columns if name in models]
+        known = [models[name] for name in at.score_columns if name in models]
         if not any(map(is_pseudo, known)):
             return False, "no pseudo-log-likelihoods"
         if not at.counted and TOKENS not in at.basis.scores:

@@ -9,7 +9,7 @@ from rescore.columns import Column, Reserved, Role
 from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.expansion import Expansion
-from rescore.features.base import Bounds, Feature, Situation, Weighed
+from rescore.features.base import Feature, Situation, WeightedColumn, WeightKind
 from rescore.metrics import Metric, Normaliser
 from rescore.metrics.listed import (
     LISTED,
@@ -37,8 +37,8 @@ class CountListed(Expansion):
         self._words = words
 
     @property
-    def columns(self) -> Mapping[str, Column]:
-        """The column that is added."""
+    def records(self) -> Mapping[str, Column]:
+        """The record of the column that is added."""
         return {LISTED: listed_column(self._listed, self._words)}
 
     def __call__(
@@ -54,9 +54,11 @@ class ListedWords(Feature):
     """
 
     reads: ClassVar = ("words",)
-    columns: ClassVar = {LISTED: Reserved(Role.COUNT, "listed word", advice=ADVICE)}
+    reserved_columns: ClassVar = {
+        LISTED: Reserved(Role.COUNT, "listed word", advice=ADVICE)
+    }
 
-    def given(self, config: RunConfig) -> Mapping[str, float]:
+    def untuned_weights(self, config: RunConfig) -> Mapping[str, float]:
         """Return the bonus that the config gives."""
         return {LISTED: float(config.boost or 0)}
 
@@ -98,7 +100,7 @@ class ListedWords(Feature):
             check_counting(at.sets, words)
         return None
 
-    def weighed(self, at: Situation) -> Iterator[Weighed]:
+    def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield the bonus, tuned or given."""
         boost = self._boost(at)
         if boost is False:
@@ -106,10 +108,11 @@ class ListedWords(Feature):
         why = "--boost" if at.config.boost else "hypotheses have new words"
         if boost is True:
             at.note("boost", "tuned", why)
-            yield Weighed(LISTED, Bounds.BONUS)
+            by_default = at.config.boost is None
+            yield WeightedColumn(LISTED, WeightKind.BONUS, by_default=by_default)
         else:
             at.note("boost", f"{boost:g}", why)
-            yield Weighed(LISTED, Bounds.BONUS, given=boost)
+            yield WeightedColumn(LISTED, WeightKind.BONUS, fixed=boost)
 
     def notes(self, every: Sequence[Mapping[str, float]]) -> Iterator[str]:
         """Yield a warning if the bonus is negative."""
@@ -138,7 +141,7 @@ class ListedWords(Feature):
         has_count = LISTED in at.lists.scores or LISTED in at.basis.scores
         has_words = has_count or at.config.measuring.words is not None
         if boost is None:
-            return has_words and bool(at.added)
+            return has_words and bool(at.expansion_columns)
         if boost is False or boost == 0:
             return False
         if not has_words:

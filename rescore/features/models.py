@@ -11,12 +11,12 @@ from rescore.columns import Role
 from rescore.dataset import Dataset
 from rescore.errors import UserError, counted
 from rescore.expansion import Expansion
-from rescore.features.base import Bounds, Feature, Situation, Weighed
+from rescore.features.base import Feature, Situation, WeightedColumn, WeightKind
 from rescore.tuning.folds import choose_columns
 
 log = logging.getLogger(__name__)
 
-COUNTS = (Role.COUNT, Role.FREE)
+COUNTS = (Role.COUNT, Role.CHANNEL)
 """Roles of columns whose weight is a bonus."""
 
 
@@ -25,7 +25,7 @@ class Models(Feature):
     have.
     """
 
-    def weighed(self, at: Situation) -> Iterator[Weighed]:
+    def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield a share for each model."""
         names = [lm.name for lm in at.models]
         if not names and at.basis:
@@ -33,7 +33,7 @@ class Models(Feature):
             chosen = choose_columns(at.basis, at.config.columns)
             names = [name for name in chosen if header.role(name) not in COUNTS]
         for name in names:
-            yield Weighed(name, Bounds.SHARE)
+            yield WeightedColumn(name, WeightKind.SHARE)
 
 
 class Components(Feature):
@@ -56,7 +56,7 @@ class Components(Feature):
             expansion.check_components(at.basis, columns)
         _tell_absent(at.basis, columns)
 
-    def weighed(self, at: Situation) -> Iterator[Weighed]:
+    def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield a weight without bounds for each part, with --components."""
         if not at.config.components:
             return
@@ -67,7 +67,7 @@ class Components(Feature):
             "--components: parts of the toolkit's score, weights without bounds",
         )
         for name in columns:
-            yield Weighed(name, Bounds.FREE)
+            yield WeightedColumn(name, WeightKind.SIGNED)
 
 
 def _tell_absent(lists: Dataset, columns: Sequence[str]) -> None:
@@ -93,19 +93,19 @@ def _tell_absent(lists: Dataset, columns: Sequence[str]) -> None:
 class Counts(Feature):
     """Counts that a file brings and --column names: a bonus for each."""
 
-    def weighed(self, at: Situation) -> Iterator[Weighed]:
+    def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield a bonus for each count."""
         if not at.basis:
             return
         for name in at.config.columns:
             if at.basis.header.role(name) in COUNTS:
-                yield Weighed(name, Bounds.BONUS)
+                yield WeightedColumn(name, WeightKind.BONUS)
 
 
 class Expanded(Feature):
     """The columns that expansions add with new hypotheses: a bonus for each unit."""
 
-    def weighed(self, at: Situation) -> Iterator[Weighed]:
+    def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield a bonus for each column."""
-        for name in at.added:
-            yield Weighed(name, Bounds.BONUS)
+        for name in at.expansion_columns:
+            yield WeightedColumn(name, WeightKind.BONUS)

@@ -156,7 +156,7 @@ class _Espnet2:
                 " with logdir/output.*"
             )
         columns: dict[str, Column] = {}
-        header = Header(columns=columns)  # one for all lists: it grows with new names
+        header = Header(records=columns)  # one for all lists: it grows with new names
         for part in _parts(source.path):
             lists: dict[str, NbestList] = {}
             for best in numbered(part, _BEST):

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rescore.columns import FIRST_PASS, TOOLKIT, Column, origins
+from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, Column, origins
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import JsonPeek, ReadOptions, Source
@@ -117,7 +117,7 @@ class _Hypothesis(msgspec.Struct):
     text: str
     score: float | msgspec.UnsetType = msgspec.UNSET
     scores: dict[str, float] = {}
-    origin: str = TOOLKIT
+    origin: str = FIRST_PASS_ORIGIN
     times: tuple[tuple[float, float], ...] = ()
     rank: int | None = None
 
@@ -159,7 +159,7 @@ class _About(msgspec.Struct):
         """
         columns = dict(self.columns or {})
         translated = columns.pop("translator", None) is not None
-        return Header(columns=columns, translates=self.translates or translated)
+        return Header(records=columns, translates=self.translates or translated)
 
 
 class _List(_About, kw_only=True):
@@ -214,7 +214,7 @@ def from_json(value: Any, place: str) -> NbestList:
 
 def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
     """Return a hypothesis, with its origin, times and scores checked."""
-    if entry.origin != TOOLKIT and entry.origin not in origins():
+    if entry.origin != FIRST_PASS_ORIGIN and entry.origin not in origins():
         raise UserError(
             f"{place}: origin {entry.origin!r} is not one of {', '.join(origins())}"
         )

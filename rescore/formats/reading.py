@@ -456,7 +456,7 @@ def _drop_timed_tags(hypothesis: Hypothesis) -> None:
 
 def _is_scored(nbest: NbestList) -> bool:
     """Return whether a command of this package has added columns of scores."""
-    columns = nbest.header.columns.values()
+    columns = nbest.header.records.values()
     return any(not column.is_component for column in columns)
 
 
@@ -538,8 +538,8 @@ def _check_columns(nbest: NbestList, place: str) -> None:
     """Check that each hypothesis has a first pass, and that no column has a reserved
     name, unless the record of the list says that a command of this package added it.
     """
-    allowed = {FIRST_PASS, *READERS_OWN.difference(nbest.header.columns)}
-    for name, column in nbest.header.columns.items():
+    allowed = {FIRST_PASS, *READERS_OWN.difference(nbest.header.records)}
+    for name, column in nbest.header.records.items():
         if not column.is_component:
             allowed.add(name)
     reserved = reserved_names()

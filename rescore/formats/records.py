@@ -232,7 +232,7 @@ class Records:
             hypotheses,
             self._references(value, key, place),
             self._source(value, place),
-            header=Header(columns=self._parts(hypotheses)),
+            header=Header(records=self._parts(hypotheses)),
         )
         if id_key != "audio_filepath" and isinstance(value.get("audio_filepath"), str):
             # it loads numpy, and most records name no recording

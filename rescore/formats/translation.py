@@ -167,7 +167,7 @@ class _Moses:
     def _lines(self, source: Source) -> Iterator[tuple[str, NbestList]]:
         """Yield the id of each line, and a list of its hypothesis."""
         columns: dict[str, Column] = {}
-        header = Header(columns=columns)  # one for all lists: it grows with new names
+        header = Header(records=columns)  # one for all lists: it grows with new names
         for place, text in source.filled():
             name, hypothesis = _entry(text, place)
             for column in hypothesis.scores:

@@ -18,7 +18,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
-from rescore.columns import FIRST_PASS, SUM, TOOLKIT, Column, reserved_names
+from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, SUM, Column, reserved_names
 from rescore.errors import UserError
 from rescore.files import replacing, resolved, temporary_path
 from rescore.formats.text import strip_markup
@@ -241,11 +241,11 @@ def _lost_of_hypotheses(
         yield "times of words"
     for name in sorted(dropped):
         yield f"column {name}"
-    for name, column in nbest.header.columns.items():
+    for name, column in nbest.header.records.items():
         if name in columns - dropped and not column.is_component:
             yield "which models made the columns"
     for hypothesis in nbest.hypotheses:
-        if hypothesis.origin != TOOLKIT:
+        if hypothesis.origin != FIRST_PASS_ORIGIN:
             yield "which hypotheses the toolkit did not give"
 
 
@@ -355,7 +355,7 @@ def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
     entry["text"] = hypothesis.text
     if scores:
         entry["scores"] = scores
-    if hypothesis.origin != TOOLKIT:
+    if hypothesis.origin != FIRST_PASS_ORIGIN:
         entry["origin"] = hypothesis.origin
     if hypothesis.rank is not None:
         entry["rank"] = hypothesis.rank
@@ -426,7 +426,7 @@ def _with_record(
     first: Mapping[str, Column] | None = None
     record: dict[str, Any] = {}
     for nbest in lists:
-        columns = nbest.header.columns
+        columns = nbest.header.records
         if first is None:
             first = columns
             record = _record(nbest.header)
@@ -441,7 +441,7 @@ def _with_record(
 def _record(header: Header) -> dict[str, Any]:
     """Return the fields of a list that hold its header."""
     record: dict[str, Any] = {}
-    columns = {name: asdict(column) for name, column in header.columns.items()}
+    columns = {name: asdict(column) for name, column in header.records.items()}
     if columns:
         record["columns"] = columns
     if header.translates:

@@ -339,7 +339,7 @@ def with_own_columns(
 
 def _columns_of_others(lists: Dataset, own: Column) -> set[str]:
     """Return the names of the columns of lists that do not have the origin `own`."""
-    columns = lists.header.columns
+    columns = lists.header.records
     return {name for name in lists.scores if columns.get(name) != own}
 
 

@@ -254,7 +254,7 @@ def with_listed(
     for nbest in lists:
         if nbest.header is not last:  # lists of one file share their header
             last = nbest.header
-            header = last.with_columns({LISTED: column})
+            header = last.with_records({LISTED: column})
         terms = own.of(nbest.id)
         hypotheses = []
         for hypothesis in nbest.hypotheses:
@@ -304,7 +304,7 @@ def check_counting(sets: Iterable[Dataset], words: Normaliser) -> None:
         UserError: The column was counted with another normaliser.
     """
     for lists in sets:
-        column = lists.header.columns.get(LISTED)
+        column = lists.header.records.get(LISTED)
         if column is not None and column.norm.split(",")[1:] != _cutting(words):
             raise UserError(
                 f"column {LISTED} has other words than the metric counts; give --words"

@@ -320,7 +320,7 @@ def _with_column(
     if counts:
         new[TOKENS] = replace(origin(lm, "count"), role=Role.COUNT)
     before = Header()
-    header = before.with_columns(new)
+    header = before.with_records(new)
     for window in windows:
         done = []
         for placed, scores in window:
@@ -329,7 +329,7 @@ def _with_column(
                 on_scores(lm, nbest, scores)
             if nbest.header is not before:
                 before = nbest.header
-                header = before.with_columns(new)
+                header = before.with_records(new)
             hypotheses = []
             for hypothesis, token_scores in zip(nbest.hypotheses, scores, strict=True):
                 values = {**hypothesis.scores, name: token_scores.normalised(norm)}

@@ -121,6 +121,6 @@ def _content(placed: WithNeighbours) -> str:
     for hypothesis in nbest.hypotheses:
         scores = sorted(hypothesis.scores.items())
         hypotheses.append((hypothesis.text, hypothesis.origin, scores))
-    columns = sorted(nbest.header.columns.items(), key=lambda item: item[0])
+    columns = sorted(nbest.header.records.items(), key=lambda item: item[0])
     about = (nbest.id, nbest.references, nbest.source, columns)
     return repr((about, hypotheses, placed.before, placed.after))

@@ -9,12 +9,12 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from rescore.columns import FIRST_PASS, Role
+from rescore.columns import FIRST_PASS, Role, comes_from_expansion
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.metrics.folds import Folds
-from rescore.nbest import NbestList, bonus_columns
+from rescore.nbest import NbestList, expansion_columns
 from rescore.pace import paced
 from rescore.tuning.tune import tune
 from rescore.tuning.tuned import Tuned
@@ -43,17 +43,18 @@ def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> lis
     return [name for name in dict.fromkeys(asked) if name != FIRST_PASS]
 
 
-def added_columns(lists: Sequence[NbestList]) -> list[str]:
-    """Return the columns that expansions added to lists; their weights are bonuses.
+def common_expansion_columns(lists: Sequence[NbestList]) -> list[str]:
+    """Return the names of the columns that expansions added to all lists; their weights
+    are bonuses.
 
     Raises:
         UserError: Some lists have such a column and others do not.
     """
     if not lists:
         return []
-    columns = bonus_columns(lists[0])
+    columns = expansion_columns(lists[0])
     for nbest in lists[1:]:
-        own = bonus_columns(nbest)
+        own = expansion_columns(nbest)
         if own != columns:
             name = min({*own} ^ {*columns})
             difference = "has" if name in own else "lacks"
@@ -72,7 +73,7 @@ def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
         columns: The columns of the models of the run.
     """
     unused = []
-    for name, column in Dataset.of(lists).header.columns.items():
+    for name, column in Dataset.of(lists).header.records.items():
         if column.role is Role.LM and name not in columns:
             unused.append(name)
     if unused and columns:
@@ -90,6 +91,35 @@ def warn_of_single(lists: Sequence[NbestList]) -> None:
             "%severy list has only one hypothesis, so reranking cannot change anything;"
             " write more hypotheses in the decoder, for example with --nbest 10",
             Dataset.of(lists).header.place,
+        )
+
+
+def warn_of_constant(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
+    """Warn of columns that are constant in every list: a weight adds the same to all
+    hypotheses of a list, so it changes nothing.
+
+    Columns of expansions are left out: they are constant wherever an expansion found no
+    new hypothesis, and it says so itself.
+
+    Args:
+        lists: The lists that weights are tuned on.
+        columns: The names of the columns whose weights the user asks for.
+    """
+    several = [nbest for nbest in lists if len(nbest.hypotheses) > 1]
+    if not several:
+        return
+    constant = []
+    for name in columns:
+        header = several[0].header
+        if comes_from_expansion(name, header.records.get(name)):
+            continue
+        if all(len(set(nbest.column(name))) == 1 for nbest in several):
+            constant.append(name)
+    if constant:
+        log.warning(
+            "%s: the same for all hypotheses of each list, so a weight changes nothing;"
+            " leave the column out, or tune on other lists",
+            ", ".join(constant),
         )
 
 

@@ -359,9 +359,9 @@ def suited(
     """
     last = None
     for nbest in lists:
-        if nbest.header.columns is last:  # The lists of a file share one record.
+        if nbest.header.records is last:  # The lists of a file share one record.
             continue
-        last = nbest.header.columns
+        last = nbest.header.records
         fault = misfit(weights, last)
         if fault and not force:
             raise UserError(f"utterance {nbest.id}: {fault}")
@@ -392,7 +392,7 @@ def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
 
 def _misfit_of_votes(mixture: Mixture, columns: Mapping[str, Column]) -> str | None:
     """Return why votes do not suit the systems of lists; None if they do."""
-    systems = Header(columns=columns).systems
+    systems = Header(records=columns).systems
     if set(systems) == set(mixture.votes):
         return None
     return (
@@ -411,7 +411,7 @@ def _misfit_of_column(name: str, tuned: Column, scored: Column) -> str | None:
         scored: The record of the column in the lists that are decided.
     """
     same_model = scored.fingerprint == tuned.fingerprint
-    if tuned.role is Role.FREE:
+    if tuned.role is Role.CHANNEL:
         # The norm of a channel is its lexicon, which may differ from set to set, as
         # the words of --words do.
         if same_model:

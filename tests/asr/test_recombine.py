@@ -25,7 +25,7 @@ from rescore.asr.recombine import (
     estimate,
     recombine,
 )
-from rescore.columns import TOOLKIT
+from rescore.columns import FIRST_PASS_ORIGIN
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report, some_lists
@@ -52,7 +52,7 @@ def test_an_example() -> None:
         )
     )
     assert [h.origin for h in found.hypotheses] == [
-        *[TOOLKIT] * 3,
+        *[FIRST_PASS_ORIGIN] * 3,
         RECOMBINED,
     ]
     new = found.hypotheses[-1]
@@ -268,7 +268,7 @@ def test_the_norm_stays(rescore: Run, tmp_path: Path) -> None:
     assert len(found.hypotheses) == 4 and all(
         "ngram" in one.scores for one in found.hypotheses
     )
-    assert found.header.columns["ngram"].norm == "mean"
+    assert found.header.records["ngram"].norm == "mean"
     # And where the result is read again.
     assert (
         rescore(
@@ -277,7 +277,7 @@ def test_the_norm_stays(rescore: Run, tmp_path: Path) -> None:
         == 0
     )
     assert (
-        formats.read([tmp_path / "m.jsonl"])[0].header.columns["ngram:lower"].norm
+        formats.read([tmp_path / "m.jsonl"])[0].header.records["ngram:lower"].norm
         == "mean"
     )
 

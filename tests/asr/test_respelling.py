@@ -20,7 +20,7 @@ from rescore.asr import respell
 from rescore.asr.channel import Channel, collect, learn
 from rescore.asr.features import CHANNEL, RESPELLED
 from rescore.asr.respell import SELECTION, Respelling, TermRespeller, unsuited
-from rescore.columns import TOOLKIT
+from rescore.columns import FIRST_PASS_ORIGIN
 from rescore.errors import UserError
 from rescore.lms.function import FunctionModel
 from rescore.lms.lexicon import Lexicon
@@ -371,7 +371,7 @@ def test_terms_of_several_words_in_texts_without_scores(
     assert outcome.results.first_pass > 10 and outcome.results.reranked == 0.0
     chosen = [nbest.hypotheses for nbest in stages.expanded(lists(2), config)]
     assert [(one.origin, one.scores["edits"]) for one in chosen[0]][:2] == [
-        (TOOLKIT, 0.0),
+        (FIRST_PASS_ORIGIN, 0.0),
         (RESPELLED, 1.0),
     ]
     assert all(one.scores[CHANNEL] < 0 for one in chosen[0][1:])

@@ -114,7 +114,7 @@ def test_rows_of_brain_to_text(tmp_path: Path) -> None:
         "llm": -21.0,
     }
     assert all(
-        found.header.columns[name].is_component for name in ("acoustic", "ngram", "llm")
+        found.header.records[name].is_component for name in ("acoustic", "ngram", "llm")
     )
     for wrong, message in (
         (

@@ -17,7 +17,7 @@ from rescore import formats, pipeline
 from rescore.asr.features import MERGED, RESPELLED
 from rescore.asr.recombine import recombine
 from rescore.asr.systems import combined, system_names
-from rescore.columns import TOOLKIT, Role
+from rescore.columns import FIRST_PASS_ORIGIN, Role
 from rescore.config import RunConfig
 from rescore.decision import Decision
 from rescore.decision.mixture import Mixture, applied, mixed, named
@@ -61,8 +61,8 @@ def test_a_text_of_several_systems_stands_once_with_the_score_of_each() -> None:
         {"a": None, "b": -5.0},
     ]
     assert [one.origin for one in found.hypotheses] == [
-        TOOLKIT,
-        TOOLKIT,
+        FIRST_PASS_ORIGIN,
+        FIRST_PASS_ORIGIN,
         MERGED,
     ]
     assert [found.role(name) for name in "ab"] == [Role.SYSTEM, Role.SYSTEM]
@@ -364,7 +364,7 @@ def test_texts_of_any_kind_are_systems(rescore: Run, tmp_path: Path) -> None:
     assert done.returncode == 0 and "taken for the same" in done.stderr, done.stderr
     whole = formats.read([tmp_path / "whole.jsonl"])
     assert {nbest.recording for nbest in whole} == {"p"} and set(
-        whole[0].header.columns
+        whole[0].header.records
     ) == {"p", "q"}
     assert_one_line_error(rescore("combine", "a.txt"), "two systems or more")
 
@@ -467,7 +467,7 @@ def test_rows_of_brain_to_text_are_systems(rescore: Run, tmp_path: Path) -> None
         assert done.returncode == 0, done.stderr
     found = formats.read([tmp_path / "test.jsonl"])
     assert (
-        list(found[0].header.columns) == ["seed0", "seed1", "seed2"]
+        list(found[0].header.records) == ["seed0", "seed1", "seed2"]
         and len(found) == 30
     )
     for decide in ("mbr", "rover"):

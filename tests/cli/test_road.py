@@ -134,7 +134,7 @@ def test_forced_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> 
         for name, fingerprint in (("tta", "0"), ("now", "1"))
     }
     lists = [
-        replace(nbest, header=Header(columns={"tta": columns["now"]}))
+        replace(nbest, header=Header(records={"tta": columns["now"]}))
         for nbest in lists
     ]
     forced = suited(
@@ -360,15 +360,15 @@ def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) ->
         [],
         options=TuningOptions(("channel", "edits"), bagging=False),
     )
-    record = respelled[0].header.columns[CHANNEL]
+    record = respelled[0].header.records[CHANNEL]
     assert weights.columns == {CHANNEL: record}
     assert suited(weights, respelled) is weights
     for change, fits in (
         ({"norm": "lexicon:other"}, True),
         ({"fingerprint": "0" * 12}, False),
     ):
-        columns = respelled[0].header.columns | {CHANNEL: replace(record, **change)}
-        others = [replace(nbest, header=Header(columns=columns)) for nbest in respelled]
+        columns = respelled[0].header.records | {CHANNEL: replace(record, **change)}
+        others = [replace(nbest, header=Header(records=columns)) for nbest in respelled]
         if fits:
             assert suited(weights, others) is weights
             continue

@@ -16,7 +16,7 @@ from rescore.asr.channel import collect
 from rescore.asr.features import MERGED, RESPELLED
 from rescore.asr.respell import Respelling
 from rescore.asr.systems import combined
-from rescore.columns import TOOLKIT, Column, Role, reserved
+from rescore.columns import FIRST_PASS_ORIGIN, Column, Role, reserved
 from rescore.decision import Decision, best, combine, rerank
 from rescore.errors import UserError
 from rescore.lms.lexicon import Lexicon
@@ -27,7 +27,7 @@ from rescore.tuning import TuningOptions, Weights, tune
 from tests import stages
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report
 
-OURS = TOOLKIT
+OURS = FIRST_PASS_ORIGIN
 
 
 def listed(
@@ -372,7 +372,7 @@ def test_the_record_says_the_role() -> None:
     nbest = replace(
         listed(("a b", -1.0)),
         header=Header(
-            columns={
+            records={
                 "am": Column.component("kaldi"),
                 "tokens": Column("tta", "ab", "count", "", Role.COUNT),
             }
@@ -386,7 +386,7 @@ def test_the_record_says_the_role() -> None:
     assert nbest.columns(Role.COUNT) == ["tokens"] and nbest.columns(
         Role.FIRST_PASS
     ) == ["s2s", "sum"]
-    assert reserved()["channel"].role is Role.FREE
+    assert reserved()["channel"].role is Role.CHANNEL
 
 
 def test_minus_infinity_of_another_system_is_its_own_affair() -> None:

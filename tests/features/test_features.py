@@ -14,15 +14,15 @@ from rescore.columns import (
     Column,
     Reserved,
     Role,
+    comes_from_expansion,
     free_name,
-    is_bonus,
     origins,
     reserved,
     units,
 )
 from rescore.config import RunConfig
 from rescore.expansion import Expansion
-from rescore.features import Bounds, Feature, Situation, Weighed
+from rescore.features import Feature, Situation, WeightedColumn, WeightKind
 from rescore.metrics import Normaliser
 from rescore.nbest import Hypothesis, NbestList
 from rescore.parts import FEATURES
@@ -34,7 +34,7 @@ class CountQuestions(Expansion):
     """Adds the number of question marks."""
 
     @property
-    def columns(self) -> Mapping[str, Column]:
+    def records(self) -> Mapping[str, Column]:
         return {QUESTIONS: Column("questions", "", "", "", Role.COUNT)}
 
     def __call__(
@@ -49,15 +49,15 @@ class CountQuestions(Expansion):
 class Questions(Feature):
     """A bonus for each question mark."""
 
-    columns: ClassVar = {QUESTIONS: Reserved(Role.COUNT, "question")}
+    reserved_columns: ClassVar = {QUESTIONS: Reserved(Role.COUNT, "question")}
     new_words = ("asked",)
 
     def expansion(self, at: Situation, words: Normaliser) -> Expansion:
         return CountQuestions()
 
-    def weighed(self, at: Situation) -> Iterator[Weighed]:
+    def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         at.note("questions", "tuned", "they are asked")
-        yield Weighed(QUESTIONS, Bounds.BONUS)
+        yield WeightedColumn(QUESTIONS, WeightKind.BONUS)
 
 
 @pytest.fixture
@@ -94,13 +94,13 @@ def test_a_feature_of_ones_own_is_weighed(questions: None) -> None:
 def test_a_feature_keeps_its_names(questions: None) -> None:
     assert units()[QUESTIONS] == "question"
     assert free_name(QUESTIONS) == "questions.2"
-    assert not is_bonus(QUESTIONS), "no hypotheses come with it"
+    assert not comes_from_expansion(QUESTIONS), "no hypotheses come with it"
     assert "asked" in origins()
 
 
 def test_a_feature_that_is_replaced_leaves_no_names(questions: None) -> None:
     class Others(Feature):
-        columns: ClassVar = {"others": Reserved(Role.COUNT, "other")}
+        reserved_columns: ClassVar = {"others": Reserved(Role.COUNT, "other")}
 
     assert QUESTIONS in reserved()
     FEATURES.register("questions", Others)

@@ -85,7 +85,7 @@ def scored(name: str, model: str = "tta") -> NbestList:
         Hypothesis(text, {"s2s": -1.0, "decoder": -2.0, "tokens": 3.0, "tta": -4.0})
         for text in ("a", "b")
     ]
-    return NbestList(name, hypotheses, ("a",), header=Header(columns=columns))
+    return NbestList(name, hypotheses, ("a",), header=Header(records=columns))
 
 
 @pytest.mark.parametrize("name", ["l.jsonl", "l.json"])
@@ -100,7 +100,7 @@ def test_each_list_says_where_its_columns_come_from(name: str, tmp_path: Path) -
         shuffled = formats.read([tmp_path / "some.jsonl"])
         assert (
             shuffled == [lists[2], lists[0]]
-            and shuffled[0].header.columns is shuffled[1].header.columns
+            and shuffled[0].header.records is shuffled[1].header.records
         )
         plain = (
             json.dumps(
@@ -114,8 +114,8 @@ def test_each_list_says_where_its_columns_come_from(name: str, tmp_path: Path) -
         )
         (tmp_path / "joined.jsonl").write_text(lines[0] + plain)
         assert [
-            nbest.header.columns for nbest in formats.read([tmp_path / "joined.jsonl"])
-        ] == [lists[0].header.columns, {}]
+            nbest.header.records for nbest in formats.read([tmp_path / "joined.jsonl"])
+        ] == [lists[0].header.records, {}]
 
 
 def test_an_empty_source_is_not_an_absent_one(tmp_path: Path) -> None:

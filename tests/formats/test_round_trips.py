@@ -31,7 +31,7 @@ COLUMNS = st.dictionaries(
 
 @st.composite
 def lists(draw: st.DrawFn) -> list[NbestList]:
-    header = Header(columns=draw(COLUMNS), translates=draw(st.booleans()))
+    header = Header(records=draw(COLUMNS), translates=draw(st.booleans()))
     found = []
     for name in draw(st.lists(IDS, min_size=1, max_size=4, unique=True)):
         hypotheses = [
@@ -154,7 +154,7 @@ def sets(draw: st.DrawFn) -> list[NbestList]:
                 hypotheses,
                 texts,
                 draw(WORDS.filter(bool)) if sources else None,
-                Header(columns=columns),
+                Header(records=columns),
             )
         )
     return found
@@ -210,9 +210,9 @@ def compare(before: NbestList, after: NbestList, told: str) -> None:
             assert f"column {column}" in told or same(
                 ours.scores[column], theirs.scores[column]
             ), column
-    known = before.header.columns
+    known = before.header.records
     assert (
-        after.header.columns == known
+        after.header.records == known
         or "which models" in told
         or "column tta" in told
         or not known

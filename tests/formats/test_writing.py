@@ -157,7 +157,7 @@ def test_references_and_sources_stand_beside_lists_of_moses(
         NbestList(
             "u1",
             [Hypothesis("a", {"s2s": -1.0, "tta": -2.0})],
-            header=Header(columns=model),
+            header=Header(records=model),
         )
     ]
     formats.write(found, str(tmp_path / "m.jsonl"))

@@ -201,7 +201,7 @@ def test_column_and_norm(model: Path) -> None:
     assert mean.hypotheses[0].scores["tta"] == pytest.approx(
         found.sum / len(found.tokens), abs=1e-4
     )
-    assert (summed.header.columns["tta"].norm, mean.header.columns["tta"].norm) == (
+    assert (summed.header.records["tta"].norm, mean.header.records["tta"].norm) == (
         "sum",
         "mean",
     )

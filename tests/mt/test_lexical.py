@@ -269,7 +269,7 @@ def test_all_in_other_commands(folder: Path, rescore: Run, translations: Path) -
 def test_all_in_python(folder: Path, translations: Path) -> None:
     scored = api.score(api.read(translations), f"lexical:all:{folder}")
     assert [
-        column for column in scored[0].header.columns if column.startswith("lexical")
+        column for column in scored[0].header.records if column.startswith("lexical")
     ] == list(READINGS)
     assert len(Rescorer(f"lexical:all:{folder}", dict.fromkeys(READINGS, 0.1)).lms) == 5
     with pytest.raises(UserError, match=r"stands for 5 models.*; give lexical:"):

@@ -79,7 +79,7 @@ def system(number: int, seed: int, systems: int = 0) -> Lists:
                 f"talk-{index:03d}",
                 hypotheses,
                 (reference,),
-                header=Header(columns=provenance),
+                header=Header(records=provenance),
             )
         )
     return lists
@@ -240,7 +240,7 @@ def chosen(road: str, decide: str, name: str | None, lexicon: Path) -> dict[str,
             lists = [
                 replace(
                     nbest,
-                    header=Header(columns={}),
+                    header=Header(records={}),
                     hypotheses=[_alone(one) for one in nbest.hypotheses],
                 )
                 for nbest in lists
@@ -260,7 +260,7 @@ def _plain(lists: Lists) -> Lists:
     return [
         replace(
             nbest,
-            header=Header(columns={}),
+            header=Header(records={}),
             hypotheses=[_alone(one) for one in nbest.hypotheses],
         )
         for nbest in lists

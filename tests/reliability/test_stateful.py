@@ -171,7 +171,7 @@ class Tool(RuleBasedStateMachine):
             assert [h.scores for h in one.hypotheses] == [
                 h.scores for h in two.hypotheses
             ]
-            assert one.header.columns == two.header.columns
+            assert one.header.records == two.header.records
         return name
 
     def fallback(self) -> str:

@@ -433,7 +433,7 @@ def test_shards_of_other_questions_are_made_again(tmp_path: Path) -> None:
         WithNeighbours(nbest, ("before",), ()),
         WithNeighbours(nbest, ("before", "after"), ()),
         WithNeighbours(
-            replace(nbest, header=Header(columns={"x": origin})),
+            replace(nbest, header=Header(records={"x": origin})),
             ("before",),
             ("after",),
         ),

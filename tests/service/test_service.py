@@ -613,13 +613,13 @@ def test_weights_must_fit_the_models(models: dict[str, Path], tmp_path: Path) ->
     scored = Rescorer(lm, WEIGHTS).score([demo(2)])[0]
     weights = Weights(
         {"s2s": 0.5, "bilm": 0.5},
-        columns={"bilm": scored[0].header.columns["tta"]},
+        columns={"bilm": scored[0].header.records["tta"]},
     )
     # the same model under another name
     assert Rescorer(lm, weights).lms[0].name == "bilm"
     other = replace(
         weights,
-        columns={"bilm": replace(scored[0].header.columns["tta"], fingerprint="0")},
+        columns={"bilm": replace(scored[0].header.records["tta"], fingerprint="0")},
     )
     with pytest.raises(
         UserError,
@@ -634,14 +634,14 @@ def test_weights_must_fit_the_models(models: dict[str, Path], tmp_path: Path) ->
         )
     assert Rescorer(lm, 0.4).weights.weights == pytest.approx(WEIGHTS)
     mean = Rescorer(lm, {"s2s": 0.5, "tta": 0.5}, RunConfig(lm_norm="mean"))
-    assert mean.choose(["a b", "a"]).nbest.header.columns["tta"].norm == "mean"
+    assert mean.choose(["a b", "a"]).nbest.header.records["tta"].norm == "mean"
 
 
 def test_tokens_that_the_weights_were_tuned_with_are_counted(ngram: str) -> None:
     """Not only those of pseudo-log-likelihoods."""
     plan = RunConfig(lms=(ngram,), weights=(0.4,), token_bonus=0.1)
     outcome = pipeline.run(demo(3), plan)
-    weights = replace(outcome.weights, columns=dict(outcome.lists[0].header.columns))
+    weights = replace(outcome.weights, columns=dict(outcome.lists[0].header.records))
     assert weights.weights["tokens"] == 0.1
     assert [
         choice.text for choice in Rescorer(ngram, weights).choose_all(demo(3))
@@ -687,7 +687,7 @@ def test_weights_of_another_model_are_refused_at_the_start(
 ) -> None:
     lm = f"tta:{models['tta']}"
     scored = Rescorer(lm, WEIGHTS).score([demo(2)])[0]
-    other = replace(scored[0].header.columns["tta"], fingerprint="0" * 64)
+    other = replace(scored[0].header.records["tta"], fingerprint="0" * 64)
     weights = Weights(WEIGHTS, columns={"tta": other})
     with pytest.raises(UserError, match="column tta comes from"):
         Rescorer(lm, weights)
@@ -695,9 +695,9 @@ def test_weights_of_another_model_are_refused_at_the_start(
     assert (
         forced.choose(demo(1)[0]).text == Rescorer(lm, WEIGHTS).choose(demo(1)[0]).text
     )
-    dev = [replace(nbest, header=Header(columns={"tta": other})) for nbest in scored]
+    dev = [replace(nbest, header=Header(records={"tta": other})) for nbest in scored]
     with pytest.raises(UserError, match="column tta comes from"):
-        Rescorer(lm, Weights(WEIGHTS, columns=dict(scored[0].header.columns)), dev=dev)
+        Rescorer(lm, Weights(WEIGHTS, columns=dict(scored[0].header.records)), dev=dev)
 
 
 def test_words_are_the_same_where_the_metric_says_so() -> None:
@@ -905,7 +905,7 @@ def test_a_wrong_path_gets_the_paths(client: Client) -> None:
 
 def test_the_shipped_model_of_a_column_is_named(gate: Gate) -> None:
     small = load("tta-small")
-    column = replace(rescore.score(demo(1), small)[0].header.columns["tta-small"])
+    column = replace(rescore.score(demo(1), small)[0].header.records["tta-small"])
     tuned = Weights(
         {"s2s": 0.5, "tta": 0.5},
         columns={"tta": column},

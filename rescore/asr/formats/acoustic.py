@@ -135,7 +135,7 @@ class _Kaldi:
             scale: The factor of the acoustic score.
         """
         columns: dict[str, Column] = {}
-        header = Header(columns=columns)
+        header = Header(records=columns)
         for place, line in words.filled():
             key, text = split_id(line)
             match = _NUMBERED.fullmatch(key)
@@ -190,7 +190,7 @@ def _with_total(components: dict[str, float], scale: float) -> dict[str, float]:
 LN10 = math.log(10)
 _LOG = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?[ \t]+"
 _OWN = re.compile(rf"(?!\d+\s+\d+\s){_LOG}{_LOG}\d+(?:\s|$)", re.IGNORECASE)
-_SRILM = Header(columns=dict.fromkeys((ACOUSTIC, LANGUAGE), Column.component("srilm")))
+_SRILM = Header(records=dict.fromkeys((ACOUSTIC, LANGUAGE), Column.component("srilm")))
 _DECIPHER = ("NBestList1.0", "NBestList2.0")
 _SILENT = {"<s>", "</s>", "-pau-", "<pau>"}
 

@@ -294,7 +294,7 @@ class _Lattice:
             # Of several spellings in subwords, the best counts.
             hypotheses.setdefault(text, Hypothesis(text, scores))
         header = Header(
-            columns=dict.fromkeys(sorted(columns), Column.component("lattice"))
+            records=dict.fromkeys(sorted(columns), Column.component("lattice"))
         )
         return NbestList(utterance or name, list(hypotheses.values()), header=header)
 

@@ -272,13 +272,13 @@ class _BrainToText:
         for first in range(0, len(fields), 5):
             text, *parts, total = fields[first : first + 5]
             scores = {FIRST_PASS: as_number(total, place)}
-            for name, part in zip(_PARTS.columns, parts, strict=True):
+            for name, part in zip(_PARTS.records, parts, strict=True):
                 scores[name] = as_number(part, place, name)
             yield Hypothesis(strip_markup(text), scores)
 
 
 _PARTS = Header(
-    columns=dict.fromkeys(
+    records=dict.fromkeys(
         ("acoustic", "ngram", "llm"), Column.component("brain-to-text")
     )
 )

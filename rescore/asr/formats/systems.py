@@ -72,7 +72,7 @@ def _without_more(nbest: NbestList) -> NbestList:
     (hypothesis,) = nbest.hypotheses
     scores = {}
     for name, score in hypothesis.scores.items():
-        if name == FIRST_PASS or name in nbest.header.columns:
+        if name == FIRST_PASS or name in nbest.header.records:
             scores[name] = score
     return replace(nbest, hypotheses=[replace(hypothesis, scores=scores)])
 

@@ -1,0 +1,95 @@
+"""Each option of a bonus, of the package or of a feature from outside, is refused as
+`tune` where nothing is tuned, sets a weight as a number, and is tuned without any
+language model.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import rescore
+from rescore import border, pipeline
+from rescore.config import Bonus, RunConfig
+from rescore.errors import UserError
+from rescore.nbest import Hypothesis, NbestList
+from rescore.options import Field, flattened
+from rescore.parts import FEATURES
+from rescore.plan import check
+from tests.conftest import ROOT
+
+OWN = "number_bonus"
+"""The option of the feature of examples/plugin."""
+SHIPPED = [entry.name for entry in RunConfig.declared() if entry.hint == Bonus]
+NAMES = [*SHIPPED, OWN]
+COLUMNS = {"word_bonus": "words", "token_bonus": "tokens", "boost": "listed"} | {
+    OWN: "numbers"
+}
+
+
+@pytest.fixture(autouse=True)
+def numbers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The feature of examples/plugin, as if the package were installed."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "examples" / "plugin"), *sys.path])
+    FEATURES.register("numbers", "rescore_example.numbers:Numbers")
+    yield
+    FEATURES.remove("numbers")
+
+
+def options() -> dict[str, Field]:
+    every = flattened(RunConfig.declared())
+    return {entry.name: entry for entry in every if entry.hint == Bonus}
+
+
+def lists() -> list[NbestList]:
+    """Lists whose right text is longer, has a digit, and has the worse score."""
+    every = []
+    for number in range(30):
+        right = f"at {number} they went home"
+        hypotheses = [
+            Hypothesis("at some", {"s2s": -1.0, "tokens": 2.0, "listed": 0.0}),
+            Hypothesis(right, {"s2s": -2.0, "tokens": 5.0, "listed": 1.0}),
+        ]
+        every.append(NbestList(f"u{number}", hypotheses, (right,)))
+    return every
+
+
+def test_the_law_has_every_bonus() -> None:
+    assert list(options()) == NAMES
+    assert set(COLUMNS) == {*NAMES}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_tune_is_refused_where_nothing_is_tuned(name: str) -> None:
+    config = border.config_of("run", **{name: True})
+    with pytest.raises(UserError, match=f"{name.replace('_', '-')} tune needs --dev"):
+        check(config)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_number_is_the_weight(name: str) -> None:
+    config = border.config_of("run", **{name: 0.75})
+    outcome = pipeline.run(lists(), config)
+    assert outcome.weights.weights[COLUMNS[name]] == 0.75
+    assert f"w:{COLUMNS[name]}=0.75" in str(outcome.results)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_bonus_is_tuned_alone(name: str) -> None:
+    """By `rescore.tune` as by `run`, which need no language model for it."""
+    asked: dict[str, Any] = {name: True}
+    alone = rescore.tune(lists(), **asked)
+    outcome = pipeline.run(lists(), border.config_of("run", **asked), lists())
+    assert alone.weights == outcome.weights.weights
+    assert alone.weights[COLUMNS[name]] > 0.3
+    assert rescore.texts(lists(), alone) == outcome.texts
+
+
+def test_nothing_to_tune_is_still_refused() -> None:
+    with pytest.raises(UserError, match="no column of LM scores"):
+        rescore.tune(lists())
+    with pytest.raises(UserError, match="no column of LM scores"):
+        rescore.tune(lists(), **{OWN: False})
