@@ -37,7 +37,7 @@ from rescore.lms.neighbours import recording_of
 from rescore.metrics.folds import split
 from rescore.metrics.listed import OR, WordList
 from rescore.metrics.normalise import WRITTEN
-from rescore.nbest import Hypothesis, NbestList, content_hash, in_parts
+from rescore.nbest import Hypothesis, NbestList, in_parts, is_hash_of
 from rescore.options import Declared, option, read_file
 
 log = logging.getLogger(__name__)
@@ -547,7 +547,8 @@ class Respelling(Expansion):
         if dev and self._name == "dev":
             respelled = self._crosswise(list(lists))
         else:
-            if dev and self._dev and content_hash(self._dev) in self._channel.source:
+            _, _, digest = self._channel.source.rpartition(", ")
+            if dev and self._dev and is_hash_of(digest, self._dev):
                 log.warning(
                     "--channel %s was learned from these dev lists, so the gain on them"
                     " is too high; give --channel dev",
@@ -602,7 +603,7 @@ class Respelling(Expansion):
 
         So the column's weight is tuned on lists whose channel did not see them.
         """
-        folds = split([nbest.id for nbest in lists], FOLDS).fold
+        folds = split(lists, FOLDS).fold
         respelled = []
         for fold in range(FOLDS):
             channel = _learned(

@@ -186,6 +186,7 @@ class ComputeOptions(Declared):
         "cpu, cuda or cuda:N.  [default: cuda if available]",
         metavar="NAME",
         needs="lm",
+        harmless=True,
     )
     precision: str | None = option(
         None,
@@ -199,6 +200,7 @@ class ComputeOptions(Declared):
         "Tokens per batch of a network.  [default: chosen to fit cache or GPU memory]",
         low=1,
         needs="lm",
+        harmless=True,
     )
     prompt: str | None = option(
         None,

@@ -84,7 +84,8 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
     """
     lists, weights, decision = decided.lists, decided.weights, decided.decision
     first_pass = decided.first_pass
-    pairs = list(zip(first_pass, decided.texts, strict=True))
+    objective = metrics[0] if metrics else None
+    folded = bool(decided.folded)
     if not any(nbest.references for nbest in lists):
         metrics = ()
     metric = metrics[0] if metrics else None
@@ -96,22 +97,30 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
         excluded=list(weights.exclusions),
         mixture=weights.mixture,
         origin=str(weights.tuned),
-        signature=str(sign(metric, lists, weights, decision)),
+        signature=str(sign(metric, lists, weights, decision, None, objective, folded)),
         decision=decision.name,
         scale=decision.scale,
         deciding=decision.signed,
-        changed=sum(old != new for old, new in pairs),
+        changed=_changed(first_pass, decided.texts),
         system=system_name(weights, decision.name),
     )
     results.details = lambda: details(metric, lists, first_pass, decided.texts)
     for each in metrics:
-        signature = sign(each, lists, weights, decision)
+        signature = sign(each, lists, weights, decision, None, objective, folded)
         results.metrics.append(figures_of(each, lists, decided.texts, signature))
     results.unboosted = _unboosted(metrics, decided)
     results.dev = Dev.of(weights, results.main if decided.folded else None)
     if results.main:
         results.ref_words = _reference_words(results.main, lists)
     return results
+
+
+def _changed(before: Sequence[str], after: Sequence[str]) -> int:
+    """Return the number of texts that differ in more than white space."""
+    changed = 0
+    for old, new in zip(before, after, strict=True):
+        changed += old.split() != new.split()
+    return changed
 
 
 def _unboosted(metrics: Sequence[Metric], decided: Decided) -> dict[str, float]:
