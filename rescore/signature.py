@@ -38,13 +38,13 @@ rescore:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from rescore.columns import Column
 from rescore.errors import UserError
-from rescore.nbest import NbestList, content_hash
+from rescore.nbest import NbestList, content_hash, content_key, hash_of_set
 from rescore.version import VERSION
 
 FINGERPRINT_DIGITS = 12
@@ -199,7 +199,23 @@ def content(lists: Sequence[NbestList], weights: Mapping[str, float]) -> str:
     for name, weight in weights.items():
         if weight and name not in named:
             columns.append(name)
-    return f"{len(lists)}@{content_hash(lists, columns)}"
+    content = content_hash(lists, columns)
+    if any("context=" in column.model for column in named.values()):
+        content = hash_of_set([content, *_recordings(lists)])
+    return f"{len(lists)}@{content}"
+
+
+def _recordings(lists: Sequence[NbestList]) -> Iterator[str]:
+    """Yield the content of each list and of the list before it in its recording, for
+    models that read neighbours.
+    """
+    last: NbestList | None = None
+    for nbest in lists:
+        before = ""
+        if last is not None and last.recording == nbest.recording:
+            before = content_key(last)
+        yield before + content_key(nbest)
+        last = nbest
 
 
 def _quoted(text: str) -> str:

@@ -13,6 +13,7 @@ from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import text_value, warn_of_unspaced
 from rescore.metrics.listed import LISTED
+from rescore.metrics.normalise import EXACT
 from rescore.nbest import NbestList
 from rescore.reports.analysis import best_system
 from rescore.reports.details import details
@@ -119,7 +120,7 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> int:
     """Return the number of texts that differ in more than white space."""
     changed = 0
     for old, new in zip(before, after, strict=True):
-        changed += old.split() != new.split()
+        changed += EXACT(old) != EXACT(new)
     return changed
 
 

@@ -10,32 +10,29 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rescore.asr.channel import collect, learn
+from rescore.cli import eval as evaluating
 from rescore.cli import options
-from rescore.cli.eval import TestOptions
 from rescore.config import RunConfig
-from rescore.deciding import decide
-from rescore.decision import Decision
 from rescore.formats import read
-from rescore.metrics import choose_metric
-from rescore.metrics.base import MetricOptions
-from rescore.metrics.mt import Bleu
-from rescore.metrics.wer import CharacterErrorRate, WordErrorRate
-from rescore.nbest import Hypothesis, NbestList
+from rescore.lms.config import NetworkConfig
+from rescore.lms.lexicon import Lexicon
+from rescore.lms.tokenizer import Tokenizer
+from rescore.metrics.base import settings_on
+from rescore.metrics.listed import WordList
 from rescore.options import Field, flattened, option
 from rescore.parts import METRICS
 from rescore.reports.check import parse
-from rescore.reports.results import evaluate
 from rescore.tuning import Weights
 from rescore.tuning.weights import ELSEWHERE, TuningOptions
-from tests.conftest import LEXICON, WORDS, Done, Run
+from tests.conftest import LEXICON, WORDS, Done, Run, networks_with_sentences
 from tests.formats.samples import SAMPLES
 from tests.lms.test_ngram import ARPA
 
@@ -45,7 +42,7 @@ CLASSES = (
     options.LanguageModelOptions,
     options.TunedWeights,
     options.DevLists,
-    TestOptions,
+    evaluating.TestOptions,
 )
 """The declared classes whose options make an experiment."""
 
@@ -78,14 +75,18 @@ class Scenario:
 
 
 RUN = ("run", "l.jsonl")
-LM = (*RUN, "--lm", "ngram:lm.arpa", "--weight", "0.3")
+PLAIN = ("run", "plain.jsonl")
+TUNED = (*RUN, "--dev", "dev.jsonl")
+LM = (*RUN, "--weight", "0.3", "--lm", "ngram:lm.arpa")
 GIVEN = (*RUN, "--weight", "0.2", "--weight", "0.2")
 FOLDS = (*RUN, "--folds", "3")
+CONTEXT = (*RUN, "--lm", "unilm:context=1:CAUSAL", "--weight", "0.5")
 MBR = (*RUN, "--decide", "mbr", "--scale", "0.5")
 RESPELL = (
-    *(*RUN, "--dev", "dev.jsonl", "--respell", "3", "--channel", "dev"),
+    *(*PLAIN, "--dev", "plain-dev.jsonl", "--respell", "3", "--channel", "dev"),
     *("--lexicon", "lexicon.txt.xz"),
 )
+OPENNMT = ("run", "opennmt", "--format", "opennmt")
 NETWORK = (*RUN, "--lm", "tta:MODEL", "--weight", "0.3")
 EVAL = ("eval", "l.jsonl", "other.jsonl")
 TEXT = ("eval", "text", "--ref", "ref")
@@ -100,11 +101,11 @@ SCENARIOS = {
         (*RUN, "--words", "words"), ("--boost", "2"), ("--boost", "2")
     ),
     "RunConfig.folds": Scenario(FOLDS, ("--folds", "4"), ("--folds", "3")),
-    "RunConfig.speaker": Scenario(FOLDS, ("--speaker", "(.)$")),
+    "RunConfig.speaker": Scenario(FOLDS, ("--speaker", r"(\d)[pq]$")),
     "RunConfig.bagging": Scenario(FOLDS, ("--no-bagging",)),
     "RunConfig.negative": Scenario(FOLDS, ("--allow-negative", "a")),
     "RunConfig.components": Scenario(FOLDS, ("--components",)),
-    "RunConfig.recombine": Scenario(GIVEN, ("--recombine", "4")),
+    "RunConfig.recombine": Scenario(PLAIN, ("--recombine", "4")),
     "RunConfig.respell": Scenario(RESPELL, ("--respell", "1"), ("--respell", "3")),
     "RunConfig.channel": Scenario(
         RESPELL, ("--channel", "channel"), ("--channel", "dev")
@@ -134,30 +135,24 @@ SCENARIOS = {
     "RunConfig.split_mixed": Scenario(RUN, ("--split-mixed",)),
     "RunConfig.align": Scenario(RUN, ("--align", "jiwer")),
     "RunConfig.words": Scenario(WORDY, ("--words", "more"), ("--words", "words")),
-    "RunConfig.tokenise": Scenario(
-        (*RUN, "--metric", "bleu"), ("--tokenize", "char")
-    ),
+    "RunConfig.tokenise": Scenario((*RUN, "--metric", "bleu"), ("--tokenize", "char")),
     "InputOptions.ref": Scenario(RUN, ("--ref", "ref")),
-    "InputOptions.src": Scenario(
-        (*RUN, "--metric", "wer"), ("--src", "ref")
-    ),
-    "InputOptions.ref_format": Scenario(
-        TEXT, ("--ref-format", "plain")
-    ),
+    "InputOptions.src": Scenario((*RUN, "--metric", "wer"), ("--src", "ref")),
+    "InputOptions.ref_format": Scenario(TEXT, ("--ref-format", "plain")),
     "InputOptions.format_name": Scenario(
-        ("eval", "two.json", "--ref", "two.ref"), ("--format", "hf")
+        ("eval", "moses", "--ref", "moses.ref", "--metric", "wer"), ("--format", "text")
     ),
     "InputOptions.s2s": Scenario(RUN, ("--s2s", "rank")),
     "InputOptions.acoustic_scale": Scenario(
-        ("eval", "kaldi", "--ref", "kaldi.ref"), ("--acoustic-scale", "9")
+        ("eval", "nbest", "--ref", "kaldi.ref"), ("--acoustic-scale", "9")
     ),
     "InputOptions.size": Scenario(
-        ("eval", "opennmt", "--ref", "opennmt.ref", "--nbest-size", "2"),
+        (*OPENNMT, "--nbest-size", "2"),
         ("--nbest-size", "3"),
         ("--nbest-size", "2"),
     ),
     "InputOptions.lenpen": Scenario(
-        ("eval", "fairseq", "--metric", "wer"), ("--lenpen", "0.5")
+        ("run", "fairseq", "--s2s", "sum"), ("--lenpen", "0.5")
     ),
     "InputOptions.fields": Scenario(
         ("eval", "table.csv", "--field", "score=a"),
@@ -165,7 +160,8 @@ SCENARIOS = {
         ("--field", "score=a"),
     ),
     "InputOptions.recordings": Scenario(
-        (*RUN, "--lm", "unilm:context=1:CAUSAL", "--weight", "0.5"),
+        (*CONTEXT, "--recordings", "recordings"),
+        ("--recordings", "singly"),
         ("--recordings", "recordings"),
     ),
     "InputOptions.strict": Scenario(RUN, ("--strict",)),
@@ -174,22 +170,13 @@ SCENARIOS = {
     "LanguageModelOptions.precision": Scenario(NETWORK, ("--precision", "int8")),
     "LanguageModelOptions.batch_tokens": Scenario(NETWORK, ("--batch-tokens", "30")),
     "LanguageModelOptions.cache": Scenario(NETWORK, ("--cache", "cache")),
-    "TunedWeights.weights": Scenario(
-        ("rerank", "l.jsonl"), ("--weights", "w.json")
-    ),
-    "TunedWeights.force_weights": Scenario(
-        ("rerank", "l.jsonl", "--weights", "w.json"), ("--force-weights",)
-    ),
-    "DevLists.dev": Scenario(
-        (*RUN, "--dev", "dev.jsonl"), ("--dev", "other.jsonl"), ("--dev", "dev.jsonl")
-    ),
-    "DevLists.dev_ref": Scenario((*RUN, "--dev", "dev.jsonl"), ("--dev-ref", "ref")),
-    "DevLists.dev_src": Scenario((*RUN, "--dev", "dev.jsonl"), ("--dev-src", "ref")),
+    "TunedWeights.weights": Scenario(("rerank", "l.jsonl"), ("--weights", "w.json")),
+    "DevLists.dev": Scenario(TUNED, ("--dev", "other.jsonl"), ("--dev", "dev.jsonl")),
+    "DevLists.dev_ref": Scenario(TUNED, ("--dev-ref", "dev.ref")),
+    "DevLists.dev_src": Scenario(TUNED, ("--dev-src", "dev.ref")),
     "TestOptions.test": Scenario(EVAL, ("--test", "mapsswe")),
     "TestOptions.by_speaker": Scenario(EVAL, ("--by-speaker",)),
-    "TestOptions.speaker": Scenario(
-        (*EVAL, "--by-speaker"), ("--speaker", "(.)$")
-    ),
+    "TestOptions.speaker": Scenario((*EVAL, "--by-speaker"), ("--speaker", "(.)$")),
 }
 
 NOT_HERE = {
@@ -201,6 +188,7 @@ NOT_HERE = {
     "LanguageModelOptions.prompt": "needs a model of Hugging Face",
     "LanguageModelOptions.engine": "needs Ray",
     "LanguageModelOptions.workers": "needs Ray",
+    "TunedWeights.force_weights": "without it there is an error in place of figures",
     "InputOptions.allow_missing": "without it there is an error in place of figures",
 }
 """Options whose scenario is elsewhere: settings of metrics and fingerprints of models
@@ -242,26 +230,45 @@ def some_lists(seed: int, number: int = 12) -> list[dict[str, Any]]:
     return lists
 
 
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write lines to a file."""
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
 def write_files(folder: Path, models: dict[str, Path]) -> None:
     """Write the files of the scenarios."""
     lists = some_lists(1)
-    for name, entries in (("l", lists), ("dev", some_lists(2, 16))):
-        lines = map(json.dumps, entries)
-        (folder / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    for name, entries in (("", lists), ("dev", some_lists(2, 16))):
+        write_lines(folder / f"{name or 'l'}.jsonl", map(json.dumps, entries))
+        for entry in entries:
+            for hyp in entry["hyps"]:
+                hyp["scores"] = {}
+        plain = [entry | {"columns": {}} for entry in entries]
+        name = f"plain-{name}".strip("-")
+        write_lines(folder / f"{name}.jsonl", map(json.dumps, plain))
+    lists = some_lists(1)
     other = [entry | {"hyps": entry["hyps"][1:]} for entry in lists]
-    (folder / "other.jsonl").write_text("\n".join(map(json.dumps, other)) + "\n")
-    references = [f"{entry['id']} the old clock" for entry in lists]
-    references += [f"{entry['id']} the clock" for entry in some_lists(2, 16)]
-    (folder / "ref").write_text("\n".join(references) + "\n")
+    write_lines(folder / "other.jsonl", map(json.dumps, other))
+    ids = [entry["id"] for entry in lists]
+    write_lines(folder / "ref", (f"{name} the old clock" for name in ids))
+    dev = [entry["id"] for entry in some_lists(2, 16)]
+    write_lines(folder / "dev.ref", (f"{name} the clock" for name in dev))
     texts = [f"{entry['id']} {entry['hyps'][0]['text']}" for entry in lists]
-    (folder / "text").write_text("\n".join(texts) + "\n")
-    recordings = [f"{entry['id']} r{place // 6}" for place, entry in enumerate(lists)]
-    (folder / "recordings").write_text("\n".join(recordings) + "\n")
+    write_lines(folder / "text", texts)
+    write_lines(folder / "recordings", (f"{name} r" for name in ids))
+    write_lines(folder / "singly", (f"{name} {name}" for name in ids))
+    write_lines(folder / "moses", [f"{n} ||| the old ||| F= 1 ||| -1" for n in (0, 1)])
+    write_lines(folder / "moses.ref", ["the clock"] * 2)
+    write_lines(folder / "opennmt", ["the old", "the", "old", "clock", "a", "b"] * 2)
+    lines = ["S-0\tx", "T-0\told clock", "H-0\t-0.5\told clock b c", "H-0\t-0.4\told"]
+    write_lines(folder / "fairseq", lines)
     (folder / "words").write_text("clock\nold\n")
     (folder / "more").write_text("gardener\nmeadow\nsea\n")
     (folder / "lm.arpa").write_text(ARPA)
     (folder / "other.arpa").write_text(ARPA.replace("-1.6\tclock", "-0.2\tclock"))
     LEXICON.save(folder / "lexicon.txt.xz")
+    Lexicon(dict.fromkeys(WORDS[:5], 100), 10_000).save(folder / "small.txt.xz")
+    learn(collect(read([str(folder / "plain.jsonl")]))).save(folder / "channel")
     weights = Weights({"s2s": 0.1, "a": 0.9})
     weights.save(folder / "w.json")
     rows = ["id,ref,text,a,b"]
@@ -279,13 +286,18 @@ def write_files(folder: Path, models: dict[str, Path]) -> None:
 
 @pytest.fixture(scope="module")
 def folder(
-    tmp_path_factory: pytest.TempPathFactory, models: dict[str, Path]
+    tmp_path_factory: pytest.TempPathFactory,
+    models: dict[str, Path],
+    config: NetworkConfig,
+    tokenizer: Tokenizer,
 ) -> Iterator[Path]:
     """A folder with the files of the scenarios."""
     place = tmp_path_factory.mktemp("signatures")
     write_files(place, models)
     (place / "MODEL").symlink_to(models["tta"])
-    (place / "CAUSAL").symlink_to(models["unilm"])
+    reads_neighbours = replace(config, kind="unilm").with_neighbours(1)
+    causal = networks_with_sentences([reads_neighbours], tokenizer, tmp_path_factory)
+    (place / "CAUSAL").symlink_to(causal["unilm"])
     yield place
 
 
@@ -296,7 +308,7 @@ def measured(rescore: Run, arguments: Sequence[str]) -> tuple[Any, Any]:
     report = json.loads(Path("report.json").read_text())
     systems = report if isinstance(report, list) else [report]
     figures = []
-    signatures = []
+    signatures = [system["signature"] for system in systems]
     for system in systems:
         for row in system.get("metrics", system.get("rows", [])):
             figures.append([row.get(name) for name in FIGURES])
@@ -328,3 +340,63 @@ def test_another_value_has_another_signature(
         assert not set(theirs) & set(ours), (before, after)
     for line in (*ours, *theirs):
         assert str(parse(line)) == line
+
+
+OF_COMMANDS = {
+    "lms": "LanguageModelOptions.lm",
+    "force_weights": "TunedWeights.force_weights",
+    "dev": "DevLists.dev",
+    "columns": "RunConfig.negative",
+    "count_tokens": "RunConfig.token_bonus",
+}
+"""Fields of the configuration that commands have as options of their own, and the
+option under test; the weights of columns, and of a count, stand in signatures.
+"""
+
+
+def test_every_field_of_the_configuration_is_an_option() -> None:
+    own = {entry.name for entry in RunConfig.declared()}
+    assert {entry.name for entry in fields(RunConfig)} == {*own, *OF_COMMANDS}
+    assert set(OF_COMMANDS.values()) <= {*SCENARIOS, *NOT_HERE}
+
+
+OTHERS: dict[str, Any] = {
+    "bonuses": ("words",),
+    "bagging": False,
+    "negative": ("lm",),
+    "given": {"words": 0.5},
+}
+
+
+def test_every_field_of_tuning_is_signed_in_folds() -> None:
+    assert {entry.name for entry in fields(TuningOptions)} == {*OTHERS, *ELSEWHERE}
+    for name, value in OTHERS.items():
+        assert name in replace(TuningOptions(), **{name: value}).signed
+
+
+def forgetful(metric: type[Any]) -> type[Any]:
+    """Return a metric of another package: with an option more, and with the settings of
+    the metric that it is made from.
+    """
+
+    @dataclass(frozen=True, kw_only=True)
+    class Options(metric.Options):  # type: ignore[misc, name-defined]
+        outer_option: int = option(0, "An option.")
+
+    class Forgetful(metric):  # type: ignore[misc]
+        settings = property(lambda self: {"case": "lc"})
+
+    Forgetful.Options = Options
+    return Forgetful
+
+
+@pytest.mark.parametrize("name", [name for name in METRICS.shipped if name != "comet"])
+def test_options_of_metrics_from_outside_are_signed(name: str) -> None:
+    kind = forgetful(METRICS[name])
+    values = {}
+    if "words" in METRICS[name].Options.__dataclass_fields__:
+        values["words"] = WordList(("clock",), "words")
+    metric = kind.choose(kind.Options(**values, outer_option=3), ())
+    assert settings_on(metric, [])["outer-option"] == "3"
+    usual = kind.choose(kind.Options(**values), ())
+    assert "outer-option" not in settings_on(usual, [])
