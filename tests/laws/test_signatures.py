@@ -310,13 +310,16 @@ def measured(rescore: Run, arguments: Sequence[str]) -> tuple[Any, Any]:
     figures = []
     signatures = [system["signature"] for system in systems]
     for system in systems:
-        for row in system.get("metrics", system.get("rows", [])):
+        for row in system.get("metrics", system.get("systems", [])):
             figures.append([row.get(name) for name in FIGURES])
-            signatures.append(row["signature"] or system["signature"])
+            signatures.append(row.get("signature") or system["signature"])
     return figures, signatures
 
 
-FIGURES = ("metric", "value", "first_pass", "reranked", "oracle", "interval", "p_value")
+FIGURES = (
+    *("metric", "value", "first_pass", "reranked", "oracle", "intervals", "p_value"),
+    *("low", "high"),
+)
 """The fields of a row that are figures; rows of different reports have some of them."""
 
 
