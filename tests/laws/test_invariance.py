@@ -246,12 +246,15 @@ def test_what_says_nothing_changes_nothing(
     assert results(rescore, COMMANDS[command], files) == BEFORE[command]
 
 
-@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize(("precision", "error"), [("float32", 1e-4), ("int8", 0.02)])
 @pytest.mark.parametrize("kind", ["tta", "bilm", "unilm"])
 def test_scores_do_not_depend_on_the_batch(
-    models: dict[str, Path], kind: str, precision: str
+    models: dict[str, Path], kind: str, precision: str, error: float
 ) -> None:
-    """Neither on its size, nor on the texts beside a text, nor on threads."""
+    """Neither on its size, nor on the texts beside a text, nor on threads.
+
+    With int8, the last digit of a float32 number may move it by one step.
+    """
     questions = without_context(SENTENCES[:12])
     every = []
     for tokens, threads in ((20, 1), (400, 1), (400, 2)):
@@ -260,10 +263,10 @@ def test_scores_do_not_depend_on_the_batch(
         lm = load(f"{kind}:{models[kind]}", computing)
         every.append([scores.sum for scores in lm.score(questions)])
         (alone,) = lm.score(questions[:1])
-        assert alone.sum == pytest.approx(every[-1][0], abs=1e-4)
+        assert alone.sum == pytest.approx(every[-1][0], abs=error)
     torch.set_num_threads(1)
     for scores in every[1:]:
-        assert scores == pytest.approx(every[0], abs=1e-4)
+        assert scores == pytest.approx(every[0], abs=error)
 
 
 def test_a_scale_of_zero_leaves_texts_of_others_impossible() -> None:
