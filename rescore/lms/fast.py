@@ -30,13 +30,13 @@ from rescore.lms.networks import (
 )
 
 STEPS = 63
-"""Steps between 0 and 1 of an input of int8, as in PyTorch's dynamic quantisation: seven
-bits with the sign, so that no sum of products overflows.
+"""Steps between 0 and 1 of an input of int8, as in PyTorch: seven bits with the sign,
+so that no sum of products overflows.
 """
 ZERO = 64
 """The step that stands for 0."""
-MULTIPLY = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32
-"""Multiplies by packed weights: quantises inputs with a given scale and zero."""
+MULTIPLY = "linear_with_input_q_dq_qweight_dq_output_fp32"
+"""PyTorch's product with packed weights that quantises inputs with a given scale."""
 SMALLEST = 1e-30
 """The least divisor of an input of int8: an input may be zero throughout."""
 
@@ -574,9 +574,22 @@ class RowScaled(nn.Module):
         self.bias = linear.bias()
         linear.set_weight_bias(linear.weight(), None)
         self.linear = linear
-        self._packed = linear._packed_params._packed_params
         self.in_features: int = linear.in_features
         self.out_features: int = linear.out_features
+
+    def _product(self, rows: Tensor) -> Tensor:
+        """Return the outputs of vectors whose largest number is 1 or -1."""
+        packed = self.linear._packed_params._packed_params
+        try:
+            multiply = getattr(torch.ops.quantized, MULTIPLY)
+            return cast(Tensor, multiply(rows, 1 / STEPS, ZERO, packed))
+        except (AttributeError, RuntimeError):
+            # Not on every processor. Two more vectors make the range of the numbers,
+            # and so the scale, the same in every batch.
+            ends = rows.new_zeros(2, rows.shape[-1])
+            ends[0, 0] = 1
+            ends[1, 0] = -1
+            return cast(Tensor, self.linear(torch.cat([rows, ends]))[:-2])
 
     def weight(self) -> Tensor:
         """Return the weights."""
@@ -590,7 +603,7 @@ class RowScaled(nn.Module):
         """
         rows = vectors.reshape(-1, self.in_features)
         largest = rows.abs().amax(-1, keepdim=True).clamp_min_(SMALLEST)
-        outputs = MULTIPLY(rows / largest, 1 / STEPS, ZERO, self._packed)
+        outputs = self._product(rows / largest)
         outputs.mul_(largest)
         if self.bias is not None:
             outputs.add_(self.bias)
