@@ -607,7 +607,7 @@ class RowScaled(nn.Module):
         outputs.mul_(largest)
         if self.bias is not None:
             outputs.add_(self.bias)
-        return cast(Tensor, outputs.reshape(*vectors.shape[:-1], self.out_features))
+        return outputs.reshape(*vectors.shape[:-1], self.out_features)
 
 
 def _packed(weight: Tensor, bias: Tensor | None, kind: torch.dtype) -> Linear:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import signal
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -21,9 +22,11 @@ import torch
 from rescore.decision.mixture import Mixture, first_pass
 from rescore.lms import load, without_context
 from rescore.lms.base import ComputeOptions
+from rescore.lms.training import loop
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.parts import DECISIONS, METRICS
 from tests.conftest import SENTENCES, WORDS, Run
+from tests.lms.training.test_loop import TRAIN, tiny
 
 Lists = list[dict[str, Any]]
 
@@ -277,3 +280,35 @@ def test_a_scale_of_zero_leaves_texts_of_others_impossible() -> None:
     nbest = NbestList("u", hypotheses, header=Header())
     scores = first_pass(Mixture({"x": 1.0, "y": 0.0}, {"x": 0.0}), nbest)
     assert scores == [0.0, -float("inf")]
+
+
+def test_a_training_that_was_interrupted_gives_the_same_weights(
+    rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An adaptation validates, and keeps the best weights, at the same steps."""
+    tiny(tmp_path)
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    base = (*TRAIN, "--text", "text.txt", "--out", "base", "--steps", "0")
+    assert rescore(*base).returncode == 0
+    adapt = (*TRAIN[:3], "--batch-tokens", "300", "--device", "cpu", "--init", "base")
+    adapt = (*adapt, "--text", "text.txt", "--steps", "23", "--learning-rate", "0.05")
+    assert rescore(*adapt, "--out", "whole").returncode == 0
+    update = loop.Trainer.update
+
+    def interrupted(trainer: loop.Trainer, *batch: Any) -> Any:
+        if trainer.progress.step in (6, 13):
+            signal.raise_signal(signal.SIGINT)
+        return update(trainer, *batch)
+
+    monkeypatch.setattr(loop.Trainer, "update", interrupted)
+    for more in ((), ("--resume",)):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        assert rescore(*adapt, "--out", "parts", *more).returncode == 130
+    monkeypatch.setattr(loop.Trainer, "update", update)
+    assert rescore(*adapt, "--out", "parts", "--resume").returncode == 0
+    signal.signal(signal.SIGINT, usual)
+    whole, parts = (
+        (tmp_path / name / "model.safetensors").read_bytes()
+        for name in ("whole", "parts")
+    )
+    assert whole == parts
