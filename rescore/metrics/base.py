@@ -363,7 +363,11 @@ def _unsigned(metric: Metric) -> dict[str, str]:
             without = metric.choose(replace(metric.options, **values), ())
         except UserError:  # the metric needs the option, and so signs it
             continue
-        if without.settings == signed:
+        # A metric may choose the value itself, where the option is not set.
+        is_chosen = getattr(without.options, entry.name) == getattr(
+            metric.options, entry.name
+        )
+        if without.settings == signed and not is_chosen:
             further[name] = shown.get(name, "none")
     return further
 
