@@ -16,7 +16,7 @@ from rescore.nbest import NbestList, content_key
 from rescore.parts import TESTS
 
 SEED = 12345
-"""The seed of sacreBLEU, so that both draw the same samples."""
+"""The seed of sacreBLEU: for units in the same order, both draw the same samples."""
 SAMPLES = 1_000
 """Samples of a bootstrap."""
 BY_SPEAKER = "by=speaker"
