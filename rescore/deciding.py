@@ -98,7 +98,7 @@ def decide_parts(
     for lists in parts:
         suitable = suited(weights, lists, force or weights.tuned.forced)
         if not warned and rule.uses_posteriors:
-            warned = warn_of_twice(lists, rule)
+            warned = warn_of_twice(lists, rule, suitable)
         texts = _texts(metric, lists, suitable, rule, folded)
         yield Decided(lists, suitable, rule, texts, folded)
 
@@ -124,14 +124,17 @@ def _texts(
     return texts
 
 
-def warn_of_twice(lists: Iterable[NbestList], decision: Decision) -> bool:
+def warn_of_twice(
+    lists: Iterable[NbestList], decision: Decision, weights: Weights
+) -> bool:
     """Warn where a decision by posteriors adds the posteriors of one text with
     different scores; return whether there is such a list.
     """
     for nbest in lists:
         if nbest.header.systems:  # each has its votes
             continue
-        texts = [hypothesis.text for hypothesis in without_copies(nbest).hypotheses]
+        distinct = without_copies(nbest, weights.of(nbest).weighted)
+        texts = [hypothesis.text for hypothesis in distinct.hypotheses]
         if len(set(texts)) < len(texts):
             log.warning(
                 "%slists have a text twice (first: utterance %s); %s adds both",

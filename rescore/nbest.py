@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rescore.columns import (
     FIRST_PASS,
@@ -190,7 +190,7 @@ class NbestList:
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
             words = self.header.words
             return [float(_count(words, one.text)) for one in self.hypotheses]
-        column = self.header.columns.get(name)
+        column = self.header.records.get(name)
         try:
             if column is not None and column.is_component:
                 return [
@@ -291,15 +291,17 @@ def columns_for(
 
 def tie_order(nbest: NbestList) -> list[int]:
     """Return all places in the order in which equals win: the toolkit's own hypotheses
-    first, then the toolkit's order.
+    first, then the better first pass, then the toolkit's order.
 
     A new hypothesis has the first-pass score of the hypothesis that it came from,
     and lists are read in any order, also reranked ones, so the order of the file alone
-    would decide by accident.
+    would decide by accident. Between hypotheses with equal first-pass scores, the order
+    of the file is the toolkit's.
     """
-    keys = [
-        (each.origin != FIRST_PASS_ORIGIN, each.rank or 0) for each in nbest.hypotheses
-    ]
+    keys = []
+    for each in nbest.hypotheses:
+        first_pass = each.scores.get(FIRST_PASS, -math.inf)
+        keys.append((each.origin != FIRST_PASS_ORIGIN, -first_pass, each.rank or 0))
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
@@ -345,27 +347,35 @@ def in_parts(
         yield part
 
 
-def without_copies(nbest: NbestList) -> NbestList:
+def without_copies(
+    nbest: NbestList, columns: Collection[str] = (FIRST_PASS,)
+) -> NbestList:
     """Return the list with each hypothesis once: of equal texts with equal scores the
-    first.
+    first that wins (`tie_order`).
 
     Equal texts with different scores stay: they are different paths, as of subwords,
-    whose probabilities add up. Copies are looked for in the order given, so whoever
-    changes `tie_order` looks here, too. A list whose first-pass scores are all equal is
-    taken for samples, which stay: a text that was drawn twice counts twice.
+    whose probabilities add up. A list whose first-pass scores are all equal is taken
+    for samples, which stay: a text that was drawn twice counts twice.
+
+    Args:
+        nbest: The list.
+        columns: The columns whose scores are compared: those that have a weight. Others
+            say nothing.
     """
     first_pass = {hypothesis.scores.get(FIRST_PASS) for hypothesis in nbest.hypotheses}
     if len(first_pass) == 1 or len(
         {hypothesis.text for hypothesis in nbest.hypotheses}
     ) == len(nbest.hypotheses):
         return nbest
-    unique: dict[object, Hypothesis] = {}
-    # the first copy keeps its place: the order decides between equal scores
-    for hypothesis in nbest.hypotheses:
-        unique.setdefault(
-            (hypothesis.text, *sorted(hypothesis.scores.items())), hypothesis
-        )
-    return replace(nbest, hypotheses=list(unique.values()))
+    names = dict.fromkeys([*columns, *nbest.header.systems])
+    kept: dict[tuple[object, ...], int] = {}
+    for place in tie_order(nbest):
+        hypothesis = nbest.hypotheses[place]
+        scores = [hypothesis.scores.get(name) for name in names]
+        kept.setdefault((hypothesis.text, *scores), place)
+    # each keeps its place: the order decides between equal scores
+    hypotheses = [nbest.hypotheses[place] for place in sorted(kept.values())]
+    return replace(nbest, hypotheses=hypotheses)
 
 
 def are_means(nbest: NbestList) -> bool:
@@ -405,12 +415,81 @@ def expansion_columns(nbest: NbestList) -> list[str]:
     )
 
 
-def content_hash(lists: Iterable[NbestList]) -> str:
-    """Return eight hexadecimal digits that say which lists these are: ids, references,
-    sources, texts and first-pass scores.
+CONTENT = "2"
+"""The version of `content_hash`, which stands before its digits."""
 
-    Columns that were added later do not count, so that a set is the same before and
-    after scoring.
+
+def content_key(nbest: NbestList) -> str:
+    """Return a key by which lists are put in an order that says nothing but what the
+    lists say: samples and folds are drawn in this order.
+
+    The references and the source come first, so that the outputs of several systems for
+    the same utterances have one order. The id and the place in the file do not count.
+    """
+    about = _digest([nbest.references, nbest.source])
+    return about + _digest(sorted(_rows(nbest, ())))
+
+
+def content_hash(lists: Iterable[NbestList], columns: Collection[str] = ()) -> str:
+    """Return a version and eight hexadecimal digits that say which lists these are:
+    references, sources, texts and first-pass scores.
+
+    Ids and the order of the lists do not count. Columns that were added later do not
+    count either, so that a set is the same before and after scoring.
+
+    Args:
+        lists: The lists.
+        columns: Further columns that count.
+    """
+    return hash_of_set(
+        _digest([nbest.references, nbest.source, _rows(nbest, columns)])
+        for nbest in lists
+    )
+
+
+def hash_of_set(keys: Iterable[str]) -> str:
+    """Return a version and eight hexadecimal digits that say which keys these are, in
+    any order.
+    """
+    return f"{CONTENT}-{_digest(sorted(keys))[:8]}"
+
+
+def _digest(value: Any) -> str:
+    """Return the hexadecimal digest of a value that JSON holds."""
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+def _rows(nbest: NbestList, columns: Collection[str]) -> list[list[Any]]:
+    """Return the text and the scores of each hypothesis, copies once, in the order of
+    the first pass.
+
+    Scores have nine digits: the last digits of a computed score differ between
+    machines.
+    """
+    names = dict.fromkeys([FIRST_PASS, *nbest.header.systems, *columns])
+    nbest = without_copies(nbest, names)
+    scores: list[Sequence[float | None]] = []
+    for name in names:
+        if name == WORDS:
+            scores.append(nbest.column(WORDS))
+        else:
+            scores.append([one.scores.get(name) for one in nbest.hypotheses])
+    rows = []
+    for place in tie_order(nbest):
+        hypothesis = nbest.hypotheses[place]
+        shown = [_nine_digits(column[place]) for column in scores]
+        rows.append([hypothesis.text, *shown])
+    return rows
+
+
+def _nine_digits(score: float | None) -> str:
+    """Return a score with nine digits; an empty text for no score."""
+    return "" if score is None else f"{score + 0.0:.9g}"
+
+
+def content_hash_1(lists: Iterable[NbestList]) -> str:
+    """Return the first version of `content_hash`, which files of version 0.2 have: it
+    depends on ids and on the order of the lists.
     """
     digest = hashlib.sha256()
     for nbest in lists:
@@ -422,3 +501,10 @@ def content_hash(lists: Iterable[NbestList]) -> str:
             json.dumps([nbest.id, nbest.references, nbest.source, hypotheses]).encode()
         )
     return digest.hexdigest()[:8]
+
+
+def is_hash_of(digest: str, lists: Sequence[NbestList]) -> bool:
+    """Return whether a digest, of any version of `content_hash`, is of these lists."""
+    if digest.startswith(f"{CONTENT}-"):
+        return digest == content_hash(lists)
+    return digest == content_hash_1(lists)

@@ -90,6 +90,10 @@ class Option:
     """Title of the group in the help; the class's title if empty."""
     common: bool = False
     """Whether the option is among the few that most people need."""
+    harmless: bool = False
+    """Whether the value cannot change a figure, so that no signature contains it. The
+    value of any other option changes the signature where it changes a figure.
+    """
     needs: str | tuple[str, ...] = ()
     """The field without which this option has no meaning; of several fields, one is
     enough.

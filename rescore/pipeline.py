@@ -175,12 +175,15 @@ def _in_folds(
     """Return the weights of all lists with the record of the folds, and the weights
     that decide each list.
     """
+    how = plan.tuning.signed
+    if folds.unit == "speaker":
+        how = {"cut": folds.cut, **how}
     of_folds = tuned_in_folds(
         folds, plan.metric, lists, plan.tuned_columns, plan.tuning
     )
     weights = replace(
         weights,
-        tuned=weights.tuned.in_folds(folds.number, folds.unit),
+        tuned=weights.tuned.in_folds(folds.number, folds.unit, how),
         fold_weights=tuple(fold.of_fold for fold in of_folds),
     )
     return weights, [of_folds[fold] for fold in folds.fold]

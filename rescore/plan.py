@@ -517,8 +517,8 @@ class _Resolver:
         config = self._config
         if not config.folds:
             return None
-        ids = [nbest.id for nbest in self._at.lists]
-        return split(ids, config.folds, config.speaker)
+        lists = list(self._at.lists)
+        return split(lists, config.folds, config.speaker)
 
     def _weigh(self) -> tuple[str, ...]:
         """Ask each feature what it weighs, and return the columns of scores."""

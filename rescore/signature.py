@@ -1,7 +1,7 @@
 """The signature of a figure: all that is needed to get the same figure again.
 
-    WER|case:lc|tok:space|align:sclite|w:s2s=0.638|w:tta=0.362|lm:tta=tta@0c5312ab34cd,sum,float32|tuned:899@51b0e9a2|
-    rescore:0.2.0
+    WER|case:lc|tok:space|align:sclite|w:s2s=0.638|w:tta=0.362|lm:tta=tta@0c5312ab34cd,sum,float32|
+    tuned:899@2-51b0e9a2|lists:1206@2-0b1f6d70|sig:2|rescore:0.2.0
 
 on one line.
 
@@ -17,10 +17,19 @@ without:
     The origins of hypotheses that may not win.
 decide:
     The decision rule, its scale and options; absent for the best score.
+for:
+    The metric that the weights of folds were tuned for, or whose expected loss the
+    decision takes, where this is not the metric of the figure with its settings.
 tuned:
     The lists that the weights come from.
+lists:
+    The number of lists that were decided, and the hash of their content: references,
+    sources, hypotheses, first-pass scores, and each column that has a weight and whose
+    model is not named.
 p:
     The significance test, or `by=speaker` if intervals draw speakers.
+sig:
+    The version of this form. Version 1 is absent; it has no `for` and no `lists`.
 rescore:
     The version of the program. All fields behind it are versions of other programs.
 
@@ -29,17 +38,19 @@ rescore:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
 from rescore.columns import Column
 from rescore.errors import UserError
-from rescore.nbest import NbestList
+from rescore.nbest import NbestList, content_hash, content_key, hash_of_set
 from rescore.version import VERSION
 
 FINGERPRINT_DIGITS = 12
 """Hexadecimal digits of a fingerprint that are shown."""
+FORM = 2
+"""The version of the form of signatures: it changes where a field is added."""
 DIGITS = 5
 """Significant digits of weights: more differ between machines."""
 SAFE = " !#$&'()*+-./:;<>?[]^_`{}~\"\\"
@@ -78,12 +89,20 @@ class Signature:
     """
     deciding: Mapping[str, str] = field(default_factory=dict)
     """Options of the decision that differ from their defaults."""
+    objective: str | None = None
+    """The metric, with its settings, that weights of folds were tuned for, or whose
+    expected loss the decision takes; None where it is the metric of the figure.
+    """
     tuned: str | None = None
     """Origin of the weights: `given`, `card`, or the size and the content hash of the
     tuning set.
     """
+    lists: str | None = None
+    """The number of lists that were decided, and the hash of their content."""
     test: str | None = None
     """The significance test and its settings."""
+    form: int = FORM
+    """The version of the form of the signature."""
     versions: Mapping[str, str] = field(default_factory=lambda: {"rescore": VERSION})
     """Versions of the programs that computed the figure."""
 
@@ -101,10 +120,16 @@ class Signature:
             parts.append(f"without:{','.join(origins)}")
         if self.decision != "best":
             parts.append(f"decide:{self._rule()}")
+        if self.objective:
+            parts.append(f"for:{quote(self.objective, safe=SAFE_ALONE)}")
         if self.tuned:
             parts.append(f"tuned:{quote(self.tuned, safe=SAFE_ALONE)}")
+        if self.lists:
+            parts.append(f"lists:{self.lists}")
         if self.test:
             parts.append(f"p:{quote(self.test, safe=SAFE_ALONE)}")
+        if self.form > 1:
+            parts.append(f"sig:{self.form}")
         # Versions stand last, and rescore is the first of them: a reader tells versions
         # from settings by this.
         for name in sorted(self.versions, key=lambda name: name != "rescore"):
@@ -159,6 +184,38 @@ def origins(
                     " same model"
                 )
     return {name: columns[name] for name in weights if name in columns}
+
+
+def content(lists: Sequence[NbestList], weights: Mapping[str, float]) -> str:
+    """Return the number of lists, and the hash of their content, for a signature.
+
+    Args:
+        lists: The lists that were decided.
+        weights: The weight of each column. A column whose model the signature names
+            does not count in the hash.
+    """
+    named = origins(lists, weights)
+    columns = []
+    for name, weight in weights.items():
+        if weight and name not in named:
+            columns.append(name)
+    content = content_hash(lists, columns)
+    if any("context=" in column.model for column in named.values()):
+        content = hash_of_set([content, *_recordings(lists)])
+    return f"{len(lists)}@{content}"
+
+
+def _recordings(lists: Sequence[NbestList]) -> Iterator[str]:
+    """Yield the content of each list and of the list before it in its recording, for
+    models that read neighbours.
+    """
+    last: NbestList | None = None
+    for nbest in lists:
+        before = ""
+        if last is not None and last.recording == nbest.recording:
+            before = content_key(last)
+        yield before + content_key(nbest)
+        last = nbest
 
 
 def _quoted(text: str) -> str:

@@ -22,7 +22,7 @@ from rescore.asr.written import Piece, pieces_of, tokens_of
 from rescore.border import as_weights, checked_lists
 from rescore.config import RunConfig
 from rescore.deciding import decide
-from rescore.decision.rules import WeightsOf, combine, posteriors
+from rescore.decision.rules import WeightsOf, combine, posteriors, weights_for
 from rescore.errors import UserError, counted
 from rescore.formats.audio import RecordingSegment
 from rescore.formats.times import spread
@@ -134,7 +134,8 @@ def networks(
         normaliser: Says which words are the same.
     """
     decided = []
-    for nbest, text in zip(map(without_copies, lists), texts, strict=True):
+    for every, text in zip(lists, texts, strict=True):
+        nbest = without_copies(every, weights_for(every, weights).weighted)
         hypotheses = [hypothesis.text for hypothesis in nbest.hypotheses]
         scores = combine(nbest, weights)
         decided.append(ConfusionNetwork(text, hypotheses, scores, normaliser))

@@ -13,7 +13,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -549,7 +548,7 @@ class Corrector:
         """Return the possible corrections of each text.
 
         Args:
-            texts: Neighbouring texts of a recording are looked at together.
+            texts: All texts of a recording are looked at together, wherever they stand.
 
         Raises:
             UserError: A line of the list begins with an utterance.
@@ -557,9 +556,14 @@ class Corrector:
         self._check_ids(texts)
         if not texts:
             return []
-        described: list[tuple[Heard, Floats]] = []
-        for _, group in groupby(texts, key=attrgetter("recording")):
-            described += self._described(list(group))
+        places: dict[str, list[int]] = {}
+        for place, text in enumerate(texts):
+            places.setdefault(text.recording, []).append(place)
+        by_place: dict[int, tuple[Heard, Floats]] = {}
+        for own in places.values():
+            of_recording = self._described([texts[place] for place in own])
+            by_place.update(zip(own, of_recording, strict=True))
+        described = [by_place[place] for place in range(len(texts))]
         table = np.concatenate([features for _, features in described])
         scores = iter(self._trees(table).tolist())
         every = []

@@ -37,7 +37,7 @@ from rescore.lms.neighbours import recording_of
 from rescore.metrics.folds import split
 from rescore.metrics.listed import OR, WordList
 from rescore.metrics.normalise import WRITTEN
-from rescore.nbest import Hypothesis, NbestList, content_hash, in_parts
+from rescore.nbest import Hypothesis, NbestList, in_parts, is_hash_of
 from rescore.options import Declared, option, read_file
 
 log = logging.getLogger(__name__)
@@ -336,15 +336,13 @@ def ranked(nbest: NbestList) -> list[tuple[int, Hypothesis]]:
 
 LOOKED_AT = 10
 """Hypotheses of a list in which terms are looked for: the best by first-pass score."""
-TOGETHER = 2_000
-"""Lists of a recording that are looked at together."""
 LEAST_LOG_ODDS = -3.0
 """The least log-odds (natural log) of a correction that makes a new hypothesis."""
 
 
 class TermRespeller:
-    """Adds up to `number` hypotheses to each list of a stream, in which spans that
-    sound like terms are the terms.
+    """Adds up to `number` hypotheses to each list, in which spans that sound like terms
+    are the terms.
     """
 
     def __init__(self, words: WordList, number: int) -> None:
@@ -355,29 +353,24 @@ class TermRespeller:
     def __call__(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
         """Yield copies of the lists with new hypotheses.
 
-        The other texts of a recording tell whether a term is probable.
+        The other texts of a recording tell whether a term is probable, wherever they
+        stand, so all lists are read first.
 
         Args:
-            lists: The lists, a stream.
+            lists: The lists.
 
         Raises:
             UserError: A list has scores of models, which the new hypotheses would lack.
         """
-        for recording, group in groupby(lists, key=recording_of):
-            for window in in_parts(group, TOGETHER):
-                yield from self._together(recording, window)
-
-    def _together(
-        self, recording: str, lists: Sequence[NbestList]
-    ) -> Iterator[NbestList]:
-        """Yield copies of neighbouring lists of a recording with new hypotheses."""
-        best = [ranked(nbest)[:LOOKED_AT] for nbest in lists]
+        every = list(lists)
+        best = [ranked(nbest)[:LOOKED_AT] for nbest in every]
         texts = []
-        for nbest, hypotheses in zip(lists, best, strict=True):
+        for nbest, hypotheses in zip(every, best, strict=True):
+            recording = recording_of(nbest)
             for number, (_, hypothesis) in enumerate(hypotheses):
                 texts.append(Text(nbest.id, recording, hypothesis.text, number > 0))
         corrections = iter(self._corrector.candidates(texts))
-        for nbest, hypotheses in zip(lists, best, strict=True):
+        for nbest, hypotheses in zip(every, best, strict=True):
             refuse_scored(nbest, "respell")
             originals = []
             for rank, hypothesis in hypotheses:
@@ -547,7 +540,8 @@ class Respelling(Expansion):
         if dev and self._name == "dev":
             respelled = self._crosswise(list(lists))
         else:
-            if dev and self._dev and content_hash(self._dev) in self._channel.source:
+            _, _, digest = self._channel.source.rpartition(", ")
+            if dev and self._dev and is_hash_of(digest, self._dev):
                 log.warning(
                     "--channel %s was learned from these dev lists, so the gain on them"
                     " is too high; give --channel dev",
@@ -602,7 +596,7 @@ class Respelling(Expansion):
 
         So the column's weight is tuned on lists whose channel did not see them.
         """
-        folds = split([nbest.id for nbest in lists], FOLDS).fold
+        folds = split(lists, FOLDS).fold
         respelled = []
         for fold in range(FOLDS):
             channel = _learned(

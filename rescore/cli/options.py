@@ -172,6 +172,7 @@ class InputOptions(Declared):
         False,
         "Report an error instead of a warning for input that needs repair: bytes that"
         " are not UTF-8, carriage returns, byte order marks, duplicated hypotheses.",
+        harmless=True,
     )
 
     def __post_init__(self) -> None:
@@ -321,6 +322,7 @@ class LanguageModelOptions(Declared):
         "Store scores in DIR, and reuse the scores of earlier runs.",
         metavar="DIR",
         needs="lm",
+        harmless=True,
     )
     engine: str = option(
         "local",
@@ -329,6 +331,7 @@ class LanguageModelOptions(Declared):
         metavar="local|ray[:ADDRESS]",
         parse=_engine,
         needs="lm",
+        harmless=True,
     )
     workers: int | None = option(
         None,
@@ -336,6 +339,7 @@ class LanguageModelOptions(Declared):
         low=1,
         needs="engine",
         needs_value=("ray",),
+        harmless=True,
     )
 
     def load(self) -> list[LanguageModel]:

@@ -129,7 +129,10 @@ def system_posteriors(
         own = hypothesis.scores
         scores.append([own.get(name, -math.inf) for name in systems])
         recognised.append(hypothesis.origin not in new)
-    scaled = np.array(scores) * [scales.get(name, 1.0) for name in systems]
+    factors = np.array([scales.get(name, 1.0) for name in systems])
+    absent = np.isneginf(scores)
+    # under a scale of 0 a text that a system did not write is still impossible
+    scaled = np.where(absent, -np.inf, np.where(absent, 0.0, scores) * factors)
     highest = scaled.max(axis=0)
     shares: Floats = np.exp(scaled - np.where(np.isfinite(highest), highest, 0.0))
     totals = shares[np.array(recognised)].sum(axis=0)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rescore.columns import FIRST_PASS
+from rescore.columns import FIRST_PASS, TOOLKIT
 from rescore.decision.mixture import Mixture, first_pass
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
@@ -42,6 +42,11 @@ class ListWeights:
     """The votes of systems, which make the first pass; None if the list has its own
     first pass.
     """
+
+    @property
+    def weighted(self) -> list[str]:
+        """The columns whose weight is not 0."""
+        return [name for name, weight in self.columns.items() if weight]
 
 
 WeightsOf = Mapping[str, float] | Callable[[NbestList], ListWeights]
@@ -359,6 +364,18 @@ class Decision:
         """Whether the rule takes posteriors, which have a scale."""
         return bool(DECISIONS[self.name].uses_posteriors)
 
+    def distinct(self, nbest: NbestList, columns: Iterable[str]) -> NbestList:
+        """Return a list as the decision sees it: without copies of a hypothesis. If the
+        scale is 0, hypotheses are samples, and each of them counts.
+
+        Args:
+            nbest: The list.
+            columns: The columns that have a weight.
+        """
+        if self.scale == 0:
+            return nbest
+        return without_copies(nbest, tuple(columns))
+
     @property
     def losses(self) -> Losses | None:
         """The losses of a rule by expected loss; None for another rule."""
@@ -392,6 +409,18 @@ def _pairs(nbest: NbestList) -> int:
     return len(nbest.hypotheses) ** 2
 
 
+def _by_text(nbest: NbestList) -> NbestList:
+    """Return a list of samples in an order that does not depend on the order in which
+    they were drawn: of equals the decision takes the first.
+    """
+    keys = []
+    for place, each in enumerate(nbest.hypotheses):
+        first_pass = each.scores.get(FIRST_PASS, -math.inf)
+        keys.append((each.origin != TOOLKIT, -first_pass, each.text, place))
+    hypotheses = [nbest.hypotheses[key[-1]] for key in sorted(keys)]
+    return replace(nbest, hypotheses=hypotheses)
+
+
 class Decider:
     """One decision on some lists, for one scale after another.
 
@@ -417,11 +446,12 @@ class Decider:
         self.decision = decision
         self.lists: list[NbestList] = []
         """The hypotheses that may win, in the order in which equals win."""
-        are_samples = decision.scale == 0
         for nbest in lists:
-            allowed = candidates(nbest, weights_for(nbest, weights).excluded)
-            if not are_samples:
-                allowed = without_copies(allowed)
+            deciding = weights_for(nbest, weights)
+            allowed = candidates(nbest, deciding.excluded)
+            allowed = decision.distinct(allowed, deciding.weighted)
+            if decision.scale == 0:
+                allowed = _by_text(allowed)
             self.lists.append(allowed)
         self.scores = [combine(nbest, weights) for nbest in self.lists]
         self.chooser = decision.rule.chooser(self.lists, metric)

@@ -230,8 +230,8 @@ class HuggingFaceNetwork:
     def _quantise(self, masked: bool) -> None:
         """Quantise the model to int8, and log a warning if that changes it much.
 
-        All inputs of a layer share one scale: a few large values, as in many causal
-        models, cost the other values their precision. So the change of
+        All numbers of an input vector share one scale: a few large values, as in many
+        causal models, cost the other values their precision. So the change of
         log-probabilities is measured on a sentence.
         """
         targets = torch.tensor(self._tokenizer(PROBE)["input_ids"][: self.positions])

@@ -197,6 +197,7 @@ class ComputeOptions(Declared):
         metavar="NAME",
         parse=_device,
         needs="lm",
+        harmless=True,
     )
     precision: str | None = option(
         None,
@@ -210,6 +211,7 @@ class ComputeOptions(Declared):
         "Tokens per batch of a network.  [default: chosen to fit cache or GPU memory]",
         low=1,
         needs="lm",
+        harmless=True,
     )
     prompt: str | None = option(
         None,

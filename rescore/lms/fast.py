@@ -29,6 +29,17 @@ from rescore.lms.networks import (
     split_heads,
 )
 
+STEPS = 63
+"""Steps between 0 and 1 of an input of int8, as in PyTorch: seven bits with the sign,
+so that no sum of products overflows.
+"""
+ZERO = 64
+"""The step that stands for 0."""
+MULTIPLY = "linear_with_input_q_dq_qweight_dq_output_fp32"
+"""PyTorch's product with packed weights that quantises inputs with a given scale."""
+SMALLEST = 1e-30
+"""The least divisor of an input of int8: an input may be zero throughout."""
+
 
 class Tree(NamedTuple):
     """Sequences that share prefixes, packed into one: each node stands once, behind its
@@ -478,7 +489,7 @@ def log_sum_exp(logits: Tensor) -> Tensor:
 def convert(network: Network, precision: str) -> TiedSoftmax:
     """Convert a network in place, and return its softmax.
 
-    With int8, weights are quantised by row and inputs dynamically. With float32 on a
+    With int8, weights and inputs are quantised by row. With float32 on a
     CPU, weights that fit into float16, as in every checkpoint, are kept in float16,
     packed for the cache. Products and sums are float32, so results differ only by
     rounding, and small batches are multiplied up to three times faster.
@@ -524,17 +535,79 @@ def _fits_float16(network: Network) -> bool:
 
 def quantised(module: nn.Module, kind: torch.dtype = torch.qint8) -> Any:
     """Return a copy of a module whose linear maps have weights of another type
-    (PyTorch's dynamic quantisation).
+    (PyTorch's dynamic quantisation). With int8, each input has its own scale
+    (`RowScaled`).
 
     Args:
         module: The module.
         kind: The type of the weights.
     """
+    from torch.ao.nn.quantized import dynamic
     from torch.ao.quantization import quantize_dynamic
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it moves to another package, some day
-        return quantize_dynamic(nn.Sequential(module), {nn.Linear}, dtype=kind)[0]
+        copy = quantize_dynamic(nn.Sequential(module), {nn.Linear}, dtype=kind)
+    if kind == torch.qint8:
+        for part in list(copy.modules()):
+            for name, child in part.named_children():
+                if isinstance(child, dynamic.Linear):
+                    setattr(part, name, RowScaled(child))
+    return copy[0]
+
+
+class RowScaled(nn.Module):
+    """A linear map in int8 where each input vector has a scale of its own.
+
+    PyTorch gives all vectors of a batch one scale, so that the score of a text would
+    depend on the texts beside it. Here vectors are divided by their largest number
+    first.
+    """
+
+    def __init__(self, linear: Any) -> None:
+        """Make the map.
+
+        Args:
+            linear: A map of PyTorch's dynamic quantisation; it loses its bias.
+        """
+        super().__init__()
+        self.bias = linear.bias()
+        linear.set_weight_bias(linear.weight(), None)
+        self.linear = linear
+        self.in_features: int = linear.in_features
+        self.out_features: int = linear.out_features
+
+    def _product(self, rows: Tensor) -> Tensor:
+        """Return the outputs of vectors whose largest number is 1 or -1."""
+        packed = self.linear._packed_params._packed_params
+        try:
+            multiply = getattr(torch.ops.quantized, MULTIPLY)
+            return cast(Tensor, multiply(rows, 1 / STEPS, ZERO, packed))
+        except (AttributeError, RuntimeError):
+            # Not on every processor. Two more vectors make the range of the numbers,
+            # and so the scale, the same in every batch.
+            ends = rows.new_zeros(2, rows.shape[-1])
+            ends[0, 0] = 1
+            ends[1, 0] = -1
+            return cast(Tensor, self.linear(torch.cat([rows, ends]))[:-2])
+
+    def weight(self) -> Tensor:
+        """Return the weights."""
+        return cast(Tensor, self.linear.weight())
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """Return the outputs, of shape (..., out_features).
+
+        Args:
+            vectors: Inputs of shape (..., in_features).
+        """
+        rows = vectors.reshape(-1, self.in_features)
+        largest = rows.abs().amax(-1, keepdim=True).clamp_min_(SMALLEST)
+        outputs = self._product(rows / largest)
+        outputs.mul_(largest)
+        if self.bias is not None:
+            outputs.add_(self.bias)
+        return outputs.reshape(*vectors.shape[:-1], self.out_features)
 
 
 def _packed(weight: Tensor, bias: Tensor | None, kind: torch.dtype) -> Linear:

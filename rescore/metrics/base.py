@@ -11,6 +11,7 @@ import logging
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -339,12 +340,38 @@ def settings_on(metric: Metric, lists: Sequence[NbestList]) -> dict[str, str]:
         metric: The metric.
         lists: The lists; those without a reference do not count.
     """
-    settings = metric.settings
+    settings = metric.settings | _unsigned(metric)
     numbers = {len(nbest.references) for nbest in lists if nbest.references}
     if "nrefs" not in settings or not numbers:
         return settings
     number = str(min(numbers)) if len(numbers) == 1 else "var"
     return settings | {"nrefs": number}
+
+
+def _unsigned(metric: Metric) -> dict[str, str]:
+    """Return the options that differ from their defaults and that the settings of a
+    metric leave out, as the settings of a metric of another package may.
+    """
+    signed = metric.settings
+    further: dict[str, str] = {}
+    shown = settings_of(metric.options)
+    for entry in type(metric.options).declared():
+        name = entry.name.replace("_", "-")
+        is_usual = getattr(metric.options, entry.name) == entry.default
+        if is_usual or entry.about.nested or entry.about.harmless or name in signed:
+            continue
+        values = {entry.name: entry.default}
+        try:
+            without = metric.choose(replace(metric.options, **values), ())
+        except UserError:  # the metric needs the option, and so signs it
+            continue
+        # A metric may choose the value itself, where the option is not set.
+        is_chosen = getattr(without.options, entry.name) == getattr(
+            metric.options, entry.name
+        )
+        if without.settings == signed and not is_chosen:
+            further[name] = shown.get(name, "none")
+    return further
 
 
 # --- warnings -------------------------------------------------------------------------

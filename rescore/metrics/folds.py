@@ -12,6 +12,7 @@ import re2
 
 from rescore.errors import UserError, counted
 from rescore.metrics.base import Counts
+from rescore.nbest import NbestList, content_key, hash_of_set
 
 SPEAKER = r"^(.+?)[-_]"
 """The speaker in an utterance id, as in sclite and Kaldi: the part before the first
@@ -88,13 +89,18 @@ class Folds:
     """The unit that is kept in one part: `speaker` or `utterance`."""
     fold: list[int]
     """The part of each utterance."""
+    cut: str = ""
+    """A hash of the units: it says which lists stay together."""
 
 
-def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
+def split(lists: Sequence[NbestList], number: int, pattern: str | None = None) -> Folds:
     """Return a cut of a set into parts of about equal size; equal ids, equal parts.
 
+    The cut depends on the content of the lists and on who spoke them, and neither on
+    their ids nor on their order.
+
     Args:
-        ids: Ids of utterances.
+        lists: The lists.
         number: Number of parts.
         pattern: Expression for the speaker or document in an id (`speakers`). None for
             the usual pattern, or for single utterances if ids show no speakers or fewer
@@ -105,7 +111,8 @@ def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
     """
     if number < 2:
         raise UserError(f"--folds {number}: at least 2 are needed")
-    groups = list(ids)
+    ids = [nbest.id for nbest in lists]
+    groups = ids
     unit = "utterance"
     if pattern:
         groups = speakers(ids, pattern)
@@ -118,14 +125,19 @@ def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
         raise UserError(
             f"--folds {number}: only {counted(len(sizes), unit)}; give fewer folds"
         )
+    keys: dict[str, list[str]] = {group: [] for group in sizes}
+    for nbest, group in zip(lists, groups, strict=True):
+        keys[group].append(content_key(nbest))
+    content = {group: hash_of_set(of_group) for group, of_group in keys.items()}
     loads = [0] * number
     fold_of: dict[str, int] = {}
     # The largest group goes first, each to the smallest part.
-    for group in sorted(sizes, key=lambda group: (-sizes[group], group)):
+    for group in sorted(sizes, key=lambda group: (-sizes[group], content[group])):
         smallest = loads.index(min(loads))
         fold_of[group] = smallest
         loads[smallest] += sizes[group]
-    return Folds(number, unit, [fold_of[group] for group in groups])
+    cut = hash_of_set(content.values())
+    return Folds(number, unit, [fold_of[group] for group in groups], cut)
 
 
 def _usual_speakers(ids: Sequence[str], number: int) -> list[str]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +12,11 @@ import numpy.typing as npt
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, Values
 from rescore.metrics.folds import by_group, speakers
-from rescore.nbest import NbestList
+from rescore.nbest import NbestList, content_key
 from rescore.parts import TESTS
 
-Item = TypeVar("Item")
-
 SEED = 12345
-"""The seed of sacreBLEU, so that both draw the same samples."""
+"""The seed of sacreBLEU: for units in the same order, both draw the same samples."""
 SAMPLES = 1_000
 """Samples of a bootstrap."""
 BY_SPEAKER = "by=speaker"
@@ -33,27 +30,27 @@ ROUNDING = 1e-12
 # --- order ---------------------------------------------------------------------------
 
 
-def in_order(lists: Sequence[NbestList], items: Sequence[Item]) -> list[Item]:
-    """Return the items of lists in the order of ids, with numbers as numbers.
+def in_order(lists: Sequence[NbestList]) -> list[NbestList]:
+    """Return lists in the order of their content (`content_key`).
 
-    Lists of one id are in the order of their content. Samples are drawn by place, so
-    the places must not depend on the order of a file.
+    Samples are drawn by place, so the places must not depend on ids or on the order of
+    a file.
+    """
+    return [lists[place] for place in places_in_order(lists)]
+
+
+def places_in_order(lists: Sequence[NbestList], *rows: Sequence[Counts]) -> list[int]:
+    """Return the places of lists in the order of their content.
 
     Args:
         lists: The lists.
-        items: One item for each list.
+        rows: Statistics (k,) of each list, by which lists of equal content are ordered.
     """
-    has_copies = len({nbest.id for nbest in lists}) < len(lists)
-    keys: list[tuple[object, ...]] = []
-    for nbest in lists:
-        padded = re.sub(r"\d+", lambda digits: digits.group().zfill(20), nbest.id)
-        if has_copies:
-            texts = sorted(hypothesis.text for hypothesis in nbest.hypotheses)
-            keys.append((padded, nbest.id, nbest.references, texts))
-        else:
-            keys.append((padded, nbest.id))
-    places = sorted(range(len(lists)), key=keys.__getitem__)
-    return [items[place] for place in places]
+    keys = []
+    for place, nbest in enumerate(lists):
+        counts = [each[place].tolist() for each in rows]
+        keys.append((content_key(nbest), counts))
+    return sorted(range(len(lists)), key=keys.__getitem__)
 
 
 # --- randomisation and bootstrap -----------------------------------------------------
@@ -239,7 +236,7 @@ class PairedTest:
         if settings := TESTS[self.name]().signature:
             parts.append(settings)
         if self.by_speaker:
-            parts.append(BY_SPEAKER)
+            parts.append(self.units)
         return ",".join(parts)
 
     def applies(self, metric: Metric) -> bool:
@@ -251,6 +248,13 @@ class PairedTest:
         """
         test = TESTS[self.name]()
         return not hasattr(test, "applies") or bool(test.applies(metric))
+
+    @property
+    def units(self) -> str:
+        """The mark in signatures of tests and intervals by speaker."""
+        if self.pattern is None:
+            return BY_SPEAKER
+        return f"{BY_SPEAKER},speaker={self.pattern}"
 
     def p_value(
         self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice
@@ -268,14 +272,22 @@ class PairedTest:
         """
         test = TESTS[self.name]()
         if test.by_units:
-            first = self._units(lists, first)
-            second = self._units(lists, second)
+            first, second = self._units(lists, first, second)
         return float(test.p_value(metric, lists, first, second))
 
-    def _units(self, lists: Sequence[NbestList], choice: Choice) -> Choice:
-        """Return a choice with the statistics of units and without their texts."""
-        rows = self.by_unit(lists, [chosen.counts for chosen in choice])
-        return [ScoredText("", counts) for counts in rows]
+    def _units(
+        self, lists: Sequence[NbestList], *choices: Choice
+    ) -> list[list[ScoredText]]:
+        """Return choices with the statistics of units and without their texts."""
+        every = []
+        for choice in choices:
+            every.append([chosen.counts for chosen in choice])
+        order = places_in_order(lists, *every)
+        units = []
+        for rows in every:
+            summed = self._summed(lists, order, rows)
+            units.append([ScoredText("", counts) for counts in summed])
+        return units
 
     def by_unit(
         self, lists: Sequence[NbestList], rows: Sequence[Counts]
@@ -287,13 +299,19 @@ class PairedTest:
             rows: The statistics (k,) of each list.
 
         Returns:
-            Statistics (k,) of each utterance or speaker, in the order of ids.
+            Statistics (k,) of each utterance or speaker, in the order of their content.
 
         Raises:
             UserError: Ids have no speaker.
         """
-        ordered = in_order(lists, rows)
+        return self._summed(lists, places_in_order(lists, rows), rows)
+
+    def _summed(
+        self, lists: Sequence[NbestList], order: Sequence[int], rows: Sequence[Counts]
+    ) -> list[Counts]:
+        """Return the statistics of units, in the order in which lists stand there."""
+        ordered = [rows[place] for place in order]
         if not self.by_speaker:
             return ordered
-        ids = [nbest.id for nbest in in_order(lists, lists)]
+        ids = [lists[place].id for place in order]
         return list(by_group(ordered, speakers(ids, self.pattern)))

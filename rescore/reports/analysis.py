@@ -182,7 +182,7 @@ def analyse(metric: Metric, decided: Decided) -> Analysis:
         depths = by_depth(metric, figures.statistics, lists)
     analysis = Analysis(
         metric=metric.name,
-        signature=str(sign(metric, lists, decided.weights)),
+        signature=str(sign(metric, lists, decided.weights, decided.decision)),
         by_depth=depths,
         moves=_moves(metric, first, figures.of(texts)),
         outlook=outlook(metric, decided),

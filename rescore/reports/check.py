@@ -22,6 +22,10 @@ COMPARABLE = ("metric", "settings", "decision", "test")
 """Fields of signatures that figures must have in common to be compared. The other
 fields say what made the figures.
 """
+WHOLE = {"for": "objective", "tuned": "tuned", "lists": "lists", "p": "test"}
+"""The keys of fields that are one text, and the fields."""
+SINCE_2 = ("objective", "lists", "form")
+"""Fields of which version 1 of signatures says nothing."""
 SHOWN = 0.005
 """The least difference of figures, in percentage points, that two decimals show."""
 ROUNDING = 1e-9
@@ -234,7 +238,10 @@ def parse(text: str) -> Signature:
         decision=read.decision,
         scale=read.scale,
         deciding=read.deciding,
+        objective=read.objective,
         tuned=read.tuned,
+        lists=read.lists,
+        form=read.form,
         test=read.test,
         versions=read.versions,
     )
@@ -251,7 +258,10 @@ class _Fields:
     decision: str = "best"
     scale: float | None = None
     deciding: dict[str, str] = field(default_factory=dict)
+    objective: str | None = None
     tuned: str | None = None
+    lists: str | None = None
+    form: int = 1
     test: str | None = None
     versions: dict[str, str] = field(default_factory=dict)
 
@@ -269,10 +279,10 @@ class _Fields:
             self.excluded = tuple(unquote(origin) for origin in value.split(","))
         elif key == "decide":
             self._set_decision(value)
-        elif key == "tuned":
-            self.tuned = unquote(value)
-        elif key == "p":
-            self.test = unquote(value)
+        elif key in WHOLE:
+            setattr(self, WHOLE[key], unquote(value))
+        elif key == "sig":
+            self.form = int(value)
         elif key == "rescore" or self.versions:
             # The version of rescore is the first version.
             self.versions[key] = value
@@ -311,7 +321,10 @@ def differences(first: Signature, second: Signature) -> dict[str, tuple[str, str
         second: Another signature.
     """
     different = {}
+    same_form = first.form == second.form
     for entry in fields(Signature):
+        if entry.name in SINCE_2 and not same_form:
+            continue
         old = getattr(first, entry.name)
         new = getattr(second, entry.name)
         if old != new:

@@ -8,7 +8,7 @@ returns the signature of the figures.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -25,7 +25,7 @@ from rescore.metrics.significance import (
     confidence_interval,
 )
 from rescore.nbest import NbestList, first_pass_indices, tie_order
-from rescore.signature import Signature, origins
+from rescore.signature import Signature, content, origins
 from rescore.tuning.weights import Weights
 from rescore.version import VERSION
 
@@ -210,6 +210,8 @@ def sign(
     weights: Weights,
     decide: Decision | None = None,
     test: PairedTest | None = None,
+    objective: Metric | None = None,
+    in_folds: bool = False,
 ) -> Signature:
     """Return the signature of the figures of lists under weights.
 
@@ -219,6 +221,9 @@ def sign(
         weights: The weights.
         decide: The decision rule; None for the rule that belongs to the weights.
         test: The significance test; None for figures without a test.
+        objective: The metric whose expected loss the decision takes, and that the
+            weights of folds were tuned for; None for the metric of the figures.
+        in_folds: Whether the weights of folds decided the lists.
 
     Raises:
         UserError: A column comes from one model in some lists and from another model in
@@ -232,6 +237,10 @@ def sign(
         name = metric.name
         settings = settings_on(metric, lists)
         versions |= metric.versions
+    tuned = weights.tuned if in_folds else weights.tuned.of_all
+    used = None
+    if in_folds or decide.losses is not None:
+        used = objective
     return Signature(
         metric=name,
         settings=settings,
@@ -241,7 +250,32 @@ def sign(
         decision=decide.name,
         scale=decide.scale,
         deciding=decide.signed,
-        tuned=weights.tuned.signature,
+        objective=_objective(used, name, settings, lists),
+        tuned=tuned.signature,
+        lists=content(lists, weights.weights),
         test=test.signature if test else None,
         versions=versions,
     )
+
+
+def _objective(
+    metric: Metric | None,
+    name: str,
+    settings: Mapping[str, str],
+    lists: Sequence[NbestList],
+) -> str | None:
+    """Return a metric with its settings, for a signature; None for no metric, or for
+    the metric of the figures.
+
+    Args:
+        metric: The metric.
+        name: The name of the metric of the figures.
+        settings: Its settings.
+        lists: The lists.
+    """
+    if metric is None:
+        return None
+    own = settings_on(metric, lists)
+    if (metric.name, own) == (name, settings):
+        return None
+    return ",".join([metric.name, *(f"{key}={value}" for key, value in own.items())])

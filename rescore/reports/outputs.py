@@ -13,8 +13,8 @@ from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import warn_of_unspaced
-from rescore.metrics.significance import BY_SPEAKER, PairedTest
-from rescore.nbest import NbestList
+from rescore.metrics.significance import PairedTest
+from rescore.nbest import NbestList, content_hash, hash_of_set
 from rescore.parts import TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import SHORT, Figures, Row, sign
@@ -79,7 +79,9 @@ def compare_outputs(
     if all(have_choices):
         weights = FIRST_PASS_ALONE
     used = _test_of(test, len(outputs))
-    signature = replace(sign(metric, base_lists, weights), test=used)
+    signature = replace(
+        sign(metric, base_lists, weights), test=used, lists=_content(outputs)
+    )
     systems = Systems(metric.name, used, str(signature), len(base_lists))
     first = None
     for (name, lists), has_choices in zip(outputs, have_choices, strict=True):
@@ -93,13 +95,24 @@ def compare_outputs(
     return systems
 
 
+def _content(outputs: Sequence[Output]) -> str:
+    """Return the number of lists, and the hash of the content of all outputs, for the
+    signature.
+    """
+    _, base_lists = outputs[0]
+    hashes = [content_hash(lists) for _, lists in outputs]
+    if len(hashes) > 1:
+        hashes = [hash_of_set(hashes)]
+    return f"{len(base_lists)}@{hashes[0]}"
+
+
 def _test_of(test: PairedTest, outputs: int) -> str | None:
     """Return the signature of a test of several outputs; of a single output what its
     interval draws, None for utterances.
     """
     if outputs > 1:
         return test.signature
-    return BY_SPEAKER if test.by_speaker else None
+    return test.units if test.by_speaker else None
 
 
 def output_details(metric: Metric, first: Output, last: Output) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.base import text_value, warn_of_unspaced
 from rescore.metrics.listed import LISTED
+from rescore.metrics.normalise import EXACT
 from rescore.nbest import NbestList
 from rescore.reports.analysis import best_system
 from rescore.reports.details import details
@@ -84,7 +85,8 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
     """
     lists, weights, decision = decided.lists, decided.weights, decided.decision
     first_pass = decided.first_pass
-    pairs = list(zip(first_pass, decided.texts, strict=True))
+    objective = metrics[0] if metrics else None
+    folded = bool(decided.folded)
     if not any(nbest.references for nbest in lists):
         metrics = ()
     metric = metrics[0] if metrics else None
@@ -96,16 +98,16 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
         excluded=list(weights.exclusions),
         mixture=weights.mixture,
         origin=str(weights.tuned),
-        signature=str(sign(metric, lists, weights, decision)),
+        signature=str(sign(metric, lists, weights, decision, None, objective, folded)),
         decision=decision.name,
         scale=decision.scale,
         deciding=decision.signed,
-        changed=sum(old != new for old, new in pairs),
+        changed=_changed(first_pass, decided.texts),
         system=system_name(weights, decision.name),
     )
     results.details = lambda: details(metric, lists, first_pass, decided.texts)
     for each in metrics:
-        signature = sign(each, lists, weights, decision)
+        signature = sign(each, lists, weights, decision, None, objective, folded)
         results.metrics.append(
             figures_of(each, lists, first_pass, decided.texts, signature)
         )
@@ -114,6 +116,14 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
     if results.main:
         results.ref_words = _reference_words(results.main, lists)
     return results
+
+
+def _changed(before: Sequence[str], after: Sequence[str]) -> int:
+    """Return the number of texts that differ in more than white space."""
+    changed = 0
+    for old, new in zip(before, after, strict=True):
+        changed += EXACT(old) != EXACT(new)
+    return changed
 
 
 def _unboosted(metrics: Sequence[Metric], decided: Decided) -> dict[str, float]:

@@ -115,12 +115,17 @@ class Shards:
 
 
 def _content(placed: WithNeighbours) -> str:
-    """Return an unambiguous text of all that the scores of a list depend on."""
+    """Return an unambiguous text of all that the scores of a list depend on, and of all
+    that is written beside them.
+    """
     nbest = placed.nbest
     hypotheses = []
     for hypothesis in nbest.hypotheses:
         scores = sorted(hypothesis.scores.items())
-        hypotheses.append((hypothesis.text, hypothesis.origin, scores))
+        about = (hypothesis.text, hypothesis.origin, hypothesis.times, hypothesis.rank)
+        hypotheses.append((about, scores))
     columns = sorted(nbest.header.records.items(), key=lambda item: item[0])
-    about = (nbest.id, nbest.references, nbest.source, columns)
-    return repr((about, hypotheses, placed.before, placed.after))
+    header = (columns, nbest.header.translates, nbest.header.means)
+    place = (nbest.id, nbest.recording, nbest.audio)
+    written = (place, nbest.references, nbest.source, header)
+    return repr((written, hypotheses, placed.before, placed.after))

@@ -73,7 +73,7 @@ def tune_with_votes(
         has_columns: Whether `fitted` tunes anything beside the first pass.
         level: Level of the message about the systems.
     """
-    lists = in_order(lists, lists)
+    lists = in_order(lists)
     tuner = _VoteTuner(metric, lists, options.decide)
     voting = tuner.best_vote()
     number = f"{len(lists):,}"

@@ -19,7 +19,7 @@ from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, is_better, text_statistics
 from rescore.metrics.listed import LISTED
 from rescore.metrics.significance import in_order
-from rescore.nbest import NbestList, columns_for, new_word_origins, without_copies
+from rescore.nbest import NbestList, columns_for, new_word_origins
 from rescore.signature import origins
 from rescore.tuning import pattern
 from rescore.tuning.mixture import tune_with_votes
@@ -156,7 +156,10 @@ class Tuner:
         """All columns that are tuned."""
         self.ordered = [*columns, *options.bonuses, *self.given]
         """The columns in the order in which they were named."""
-        self.lists = [without_copies(nbest) for nbest in in_order(lists, lists)]
+        weighted = [FIRST_PASS, *self.names, *self.given]
+        self.lists = []
+        for nbest in in_order(lists):
+            self.lists.append(options.decide.distinct(nbest, weighted))
         self.header = Dataset.of(self.lists).header
         self.losses = options.decide.losses if options.decide.lacks_scale else None
         """The losses of a decision whose scale is tuned together with the weights."""

@@ -4,11 +4,11 @@ nothing reads them back.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from rescore.nbest import NbestList, content_hash
+from rescore.nbest import NbestList, content_hash, is_hash_of
 
 
 class TunedBy(StrEnum):
@@ -47,6 +47,10 @@ class Tuned:
     """The thing that stays together in a fold: `speaker` or `utterance`."""
     held_out: bool = False
     """Whether these are weights of one fold, tuned on the lists of the others."""
+    how: dict[str, str] = field(default_factory=dict)
+    """How the weights of folds were tuned, as far as the weights of all lists do not
+    show it, for signatures.
+    """
     forced: bool = False
     """Whether the weights are applied to scores of another model (--force-weights)."""
 
@@ -64,18 +68,29 @@ class Tuned:
         digest = content_hash(lists)
         return cls(TunedBy.DEV, source, len(lists), digest, held_out=held_out)
 
-    def in_folds(self, number: int, unit: str) -> Tuned:
+    def in_folds(self, number: int, unit: str, how: Mapping[str, str]) -> Tuned:
         """Return the record of weights that decided the folds of the same lists.
 
         Args:
             number: Number of folds.
             unit: The thing that stays together in a fold, `speaker` or `utterance`.
+            how: How the weights of each fold were tuned.
         """
-        return replace(self, by=TunedBy.FOLDS, folds=number, unit=unit)
+        how = dict(how)
+        return replace(self, by=TunedBy.FOLDS, folds=number, unit=unit, how=how)
+
+    @property
+    def of_all(self) -> Tuned:
+        """The record of the weights that were tuned on all lists together, where
+        weights of folds have decided nothing.
+        """
+        if self.by is not TunedBy.FOLDS:
+            return self
+        return replace(self, by=TunedBy.DEV, folds=0, unit="", how={})
 
     def is_on(self, lists: Sequence[NbestList]) -> bool:
         """Return whether the weights were tuned on these very lists."""
-        return len(lists) == self.lists and content_hash(lists) == self.digest
+        return len(lists) == self.lists and is_hash_of(self.digest, lists)
 
     @property
     def name(self) -> str:
@@ -105,6 +120,7 @@ class Tuned:
         parts = []
         if self.by is TunedBy.FOLDS:
             parts += [f"{self.folds}folds", f"by={self.unit}"]
+            parts += [f"{name}={value}" for name, value in self.how.items()]
         if self.lists:
             parts.append(f"{self.lists}@{self.digest}")
         elif self.by is TunedBy.CARD:

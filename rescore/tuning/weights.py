@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,37 @@ class TuningOptions:
     """The place of the speaker in an id; a fold has all lists of a speaker."""
     given: dict[str, float] = field(default_factory=dict)
     """Bonuses that the user gives; the other weights are tuned beside them."""
+
+    @property
+    def signed(self) -> dict[str, str]:
+        """What differs from the defaults, for signatures of folds: the weights of each
+        fold depend on it, and the weights of all lists do not show it.
+
+        The number of folds and the speakers stand in the record of the folds, the
+        decision in a field of its own.
+        """
+        signed: dict[str, str] = {}
+        usual = TuningOptions()
+        for entry in fields(self):
+            value = getattr(self, entry.name)
+            if entry.name not in ELSEWHERE and value != getattr(usual, entry.name):
+                signed[entry.name] = _signed_value(value)
+        if self.decide.uses_posteriors and not self.decide.lacks_scale:
+            signed["scale"] = "given"
+        return signed
+
+
+ELSEWHERE = ("decide", "folds", "speaker")
+"""Fields of `TuningOptions` that signatures have elsewhere."""
+
+
+def _signed_value(value: Any) -> str:
+    """Return the value of a field as signatures have it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, Mapping):
+        return "+".join(f"{name} {number:g}" for name, number in value.items())
+    return "+".join(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,7 +195,7 @@ def test_folds_say_how_far_they_are(
     lists = read([LISTS])[:20]
     with caplog.at_level("INFO"):
         tuned_in_folds(
-            split([nbest.id for nbest in lists], 4),
+            split(lists, 4),
             ErrorRate(),
             lists,
             [],

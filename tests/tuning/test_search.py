@@ -199,7 +199,7 @@ def test_scores_at_the_end_of_what_numbers_can_say(score: float) -> None:
 
 def test_useless_columns_hide_no_useful_one() -> None:
     chance, lists = random.Random(14), []
-    for index in range(40):
+    for index in range(60):
         reference, hyps = [chance.choice("abcde") for _ in range(5)], []
         for _ in range(5):
             heard = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +14,8 @@ from rescore import decision
 from rescore.columns import FIRST_PASS, WORDS
 from rescore.errors import UserError
 from rescore.metrics import list_statistics, total, value
-from rescore.metrics.folds import split
+from rescore.metrics.folds import Folds
+from rescore.metrics.folds import split as cut
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning.curves import curves
@@ -84,6 +86,11 @@ def test_curves_of_several_go_through_the_point() -> None:
 
 
 def test_folds_keep_speakers_together() -> None:
+    def split(ids: Sequence[str], number: int, pattern: str | None = None) -> Folds:
+        return cut(
+            [NbestList(name, [Hypothesis(name)]) for name in ids], number, pattern
+        )
+
     ids = [f"s{index % 7}-{index}" for index in range(100)]
     folds = split(ids, 3)
     assert folds.unit == "speaker" and folds == split(ids, 3)

@@ -220,6 +220,8 @@ class TrainingState:
     """Each task's validation loss at the best step."""
     worse: int = 0
     """Number of validations since the best step."""
+    validated_share: float = 0.0
+    """The share of the training that was done at the last validation."""
     rates: dict[str, float] = field(default_factory=dict)
     """The options that a resumed training may change, such as the learning rate."""
 
@@ -287,7 +289,6 @@ class Trainer:
         self.progress = TrainingState(rates=self._rates())
         self._adapts = options.start is not None
         self._validated = time.monotonic()
-        self._validated_share = 0.0
         self._best: dict[str, Tensor] = {}
         """The weights of the lowest validation loss, of an adaptation."""
         self.heads = nn.ModuleDict(_heads(self.tasks)).to(self.device)
@@ -365,15 +366,14 @@ class Trainer:
             self.validate(report)
         self.network.train()
         self._validated = time.monotonic()
-        self._validated_share = self._done()
+        # more steps than before make the share smaller
+        progress.validated_share = min(progress.validated_share, self._done())
         saved = self._validated
         pace = Pace(progress.tokens, progress.seconds, self._done())
         batches = self._batches()
         while not self.is_done:
             loss = self._step(batches)
             now = time.monotonic()
-            if signals:
-                break
             if self._adapts and progress.worse >= PATIENCE:
                 report(
                     f"step {progress.step}  stopped: {PATIENCE} validations in a row"
@@ -388,6 +388,10 @@ class Trainer:
                 )
             if self._validation_is_due():
                 self.validate(report)
+            # A validation that is due comes first: without it a resumed training would
+            # keep other weights.
+            if signals:
+                break
             if now - saved > CHECKPOINT_SECONDS:
                 self.save()
                 saved = time.monotonic()
@@ -418,7 +422,7 @@ class Trainer:
             return True
         if not self._adapts or self.is_done:
             return False
-        return self._done() - self._validated_share >= 1 / VALIDATIONS
+        return self._done() - self.progress.validated_share >= 1 / VALIDATIONS
 
     def _batches(self) -> Iterator[tuple[Objective, SentenceBatch]]:
         """Yield batches with their objectives, from the current step on."""
@@ -490,7 +494,7 @@ class Trainer:
         self.network.train()
         progress.validation_loss = sum(progress.losses.values()) / len(progress.losses)
         self._validated = time.monotonic()
-        self._validated_share = self._done()
+        progress.validated_share = self._done()
         if self._adapts:
             self._keep_best()
 
@@ -567,7 +571,8 @@ class Trainer:
         self._report_changes()
         self.progress.rates = self._rates()
         # who resumes a training that stopped by itself wants it to go on
-        self.progress.worse = 0
+        if self.progress.worse >= PATIENCE:
+            self.progress.worse = 0
         self.network.load_state_dict(_with_prefix(tensors, "model."))
         self.heads.load_state_dict(_with_prefix(tensors, "head."))
         if self._adapts:
