@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rescore.columns import FIRST_PASS, TOOLKIT
+from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN
 from rescore.decision.mixture import Mixture, first_pass
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
@@ -416,7 +416,7 @@ def _by_text(nbest: NbestList) -> NbestList:
     keys = []
     for place, each in enumerate(nbest.hypotheses):
         first_pass = each.scores.get(FIRST_PASS, -math.inf)
-        keys.append((each.origin != TOOLKIT, -first_pass, each.text, place))
+        keys.append((each.origin != FIRST_PASS_ORIGIN, -first_pass, each.text, place))
     hypotheses = [nbest.hypotheses[key[-1]] for key in sorted(keys)]
     return replace(nbest, hypotheses=hypotheses)
 
