@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from rescore.columns import WORDS
+from rescore.columns import units
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.decision import DECISIONS, Decision
@@ -37,7 +37,6 @@ from rescore.metrics import (
 )
 from rescore.metrics.cached import remembered
 from rescore.metrics.folds import Folds, split
-from rescore.metrics.listed import LISTED
 from rescore.metrics.normalise import FLAGS
 from rescore.nbest import NbestList
 from rescore.parts import FEATURES
@@ -597,8 +596,9 @@ def check_unmeasured(
     if config.metrics:
         given["metrics"] = "--metric"
     is_best = decision_of(config, weights).name == "best"
+    counts = weights.weights.keys() & units().keys()
     unread = {"align"}
-    if is_best and not config.expands and not weights.weights.keys() & {WORDS, LISTED}:
+    if is_best and not config.expands and not counts:
         unread = {*given}
         if compares_words:
             unread -= {*FLAGS}
