@@ -28,6 +28,7 @@ from rescore.features import Bounds, Reason, Situation, all_features
 from rescore.given import given_weights, no_columns
 from rescore.lms import LanguageModel, each, load_all, origin, with_own_columns
 from rescore.metrics import (
+    DEFAULTS,
     METRICS,
     Metric,
     MetricOptions,
@@ -47,8 +48,6 @@ from rescore.tuning.folds import choose_columns
 
 log = logging.getLogger(__name__)
 
-DEFAULTS = ("wer", "bleu", "chrf")
-"""The metrics that lists without and with source texts have by default."""
 HAVE_SOURCES = "the lists have source texts (src); for WER give --metric wer"
 """Why BLEU measures lists that no translation toolkit wrote: the reason that users are
 told without --verbose.
@@ -261,7 +260,8 @@ class _Resolver:
         config = self._config
         read = [metric.name.lower() for metric in metrics]
         if self._at.of_requests and not config.metrics:
-            read += DEFAULTS
+            for name in DEFAULTS:
+                read += filter(None, [name, METRICS[name].companion])
         by_features: set[str] = set()
         for feature in self._features.values():
             by_features.update(feature.reads)
