@@ -55,6 +55,17 @@ class Suited(NamedTuple):
     """The values, for messages."""
 
 
+def several(value: Any) -> tuple[Any, ...]:
+    """Return the values of an option that has one, several or none.
+
+    Args:
+        value: The value, a tuple of values, or None.
+    """
+    if value is None:
+        return ()
+    return value if isinstance(value, tuple) else (value,)
+
+
 @dataclass(frozen=True, slots=True)
 class Option:
     """What the command line says of a field. The option has the type and the default of

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from rescore.columns import WORDS
+from rescore.columns import units
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.decision import DECISIONS, Decision
@@ -28,6 +28,7 @@ from rescore.features import Reason, Situation, WeightKind, all_features
 from rescore.given import given_weights, no_columns
 from rescore.lms import LanguageModel, each, load_all, origin, with_own_columns
 from rescore.metrics import (
+    DEFAULTS,
     METRICS,
     Metric,
     MetricOptions,
@@ -37,7 +38,6 @@ from rescore.metrics import (
 )
 from rescore.metrics.cached import remembered
 from rescore.metrics.folds import Folds, split
-from rescore.metrics.listed import LISTED
 from rescore.metrics.normalise import FLAGS
 from rescore.nbest import NbestList
 from rescore.parts import FEATURES
@@ -48,8 +48,6 @@ from rescore.tuning.folds import choose_columns
 
 log = logging.getLogger(__name__)
 
-DEFAULTS = ("wer", "bleu", "chrf")
-"""The metrics that lists without and with source texts have by default."""
 HAVE_SOURCES = "the lists have source texts (src); for WER give --metric wer"
 """Why BLEU measures lists that no translation toolkit wrote: the reason that users are
 told without --verbose.
@@ -268,7 +266,8 @@ class _Resolver:
         config = self._config
         read = [metric.name.lower() for metric in metrics]
         if self._at.of_requests and not config.metrics:
-            read += DEFAULTS
+            for name in DEFAULTS:
+                read += filter(None, [name, METRICS[name].companion])
         by_features: set[str] = set()
         for feature in self._features.values():
             by_features.update(feature.reads)
@@ -606,8 +605,9 @@ def check_unmeasured(
     if config.metrics:
         given["metrics"] = "--metric"
     is_best = decision_of(config, weights).name == "best"
+    counts = weights.weights.keys() & units().keys()
     unread = {"align"}
-    if is_best and not config.expands and not weights.weights.keys() & {WORDS, LISTED}:
+    if is_best and not config.expands and not counts:
         unread = {*given}
         if compares_words:
             unread -= {*FLAGS}

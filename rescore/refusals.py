@@ -42,7 +42,7 @@ from rescore.errors import OptionError, UserError, did_you_mean, takes_no
 from rescore.files import absent
 from rescore.lms import ComputeOptions
 from rescore.metrics.normalise import FLAGS
-from rescore.options import Field, Option, flattened
+from rescore.options import Field, Option, flattened, several
 from rescore.parts import DECISIONS, FEATURES
 from rescore.taken import check_read, options_of
 
@@ -191,7 +191,7 @@ def _check_needed(
     wanted = []
     for other in needed:
         suited = entry.about.suits.get(other.name)
-        if suited and any(map(suited.test, _several(values.get(other.name)))):
+        if suited and any(map(suited.test, several(values.get(other.name)))):
             return
         if suited:
             wanted.append(f"{named(other, python)} {suited.values()}")
@@ -201,15 +201,6 @@ def _check_needed(
         wanted.append(_wanted(other, allowed, python))
     if needed:
         raise OptionError(f"{named(entry, python)} needs {' or '.join(wanted)}")
-
-
-def _several(value: Any) -> tuple[Any, ...]:
-    """Return the values of an option that has one, several or none."""
-    if isinstance(value, tuple):
-        return value
-    if value:
-        return (value,)
-    return ()
 
 
 def _has_value(value: Any, allowed: Collection[str]) -> bool:

@@ -133,7 +133,7 @@ def joined(one: Feature, other: Feature) -> Feature:
         max(one.lms, other.lms, key=len),
         one.scoring + other.scoring,
         one.tuning + other.tuning,
-        one.measuring + other.measuring,
+        tuple(once(one.measuring + other.measuring)),
         one.fields | other.fields,
         one.means or other.means,
         one.parts or other.parts,
@@ -252,11 +252,23 @@ def outcome(results: str | Path, texts: str | Path) -> tuple[str, list[str]]:
     )
 
 
+def once(options: Sequence[str]) -> list[str]:
+    """Options without the second `--words FILE`: a file is given once."""
+    kept: list[str] = []
+    rest = list(options)
+    while rest:
+        word = rest.pop(0)
+        if word == "--words" and word in kept:
+            rest.pop(0)
+        else:
+            kept.append(word)
+    return kept
+
+
 def by_run(rescore: Run, feature: Feature, *more: str) -> tuple[str, list[str]]:
     options = [
         *lm_options(feature),
-        *feature.measuring,
-        *_of_run(feature.scoring + feature.tuning),
+        *once([*feature.measuring, *_of_run(feature.scoring + feature.tuning)]),
         *more,
     ]
     done = rescore(

@@ -19,7 +19,7 @@ import click
 from click.core import ParameterSource
 
 from rescore.errors import UserError
-from rescore.options import Declared, Field, Option, flattened, made
+from rescore.options import Declared, Field, Option, flattened, made, several
 from rescore.parts import Registry
 from rescore.refusals import Typed, check_beside, check_files, check_needs, named
 
@@ -510,7 +510,7 @@ def lists_of_call() -> list[str]:
     for name, entry in ctx.command.entries(ctx).items():
         value = ctx.params.get(name)
         if entry.about.lists and value:
-            paths += value if isinstance(value, tuple) else (value,)
+            paths += several(value)
     return paths
 
 
@@ -518,10 +518,9 @@ def _typed(ctx: click.Context, entries: Mapping[str, Field]) -> Iterator[Typed]:
     """Yield each value of the options, with the options as users know them."""
     for name, entry in entries.items():
         value = ctx.params.get(name)
-        if value is None or isinstance(value, bool):
+        if isinstance(value, bool):
             continue
-        several = value if isinstance(value, tuple) else (value,)
-        for one in several:
+        for one in several(value):
             yield Typed(named(entry), str(one), entry.about)
 
 

@@ -63,7 +63,7 @@ class TestOptions(Declared):
         chosen = self.make()
         applies = [chosen.applies(metric) for metric in metrics]
         if not any(applies):
-            applies[0] = True  # the test says which metrics it applies to
+            return [chosen] * len(metrics)  # the test says to which metrics it applies
         tests = []
         for metric, suits in zip(metrics, applies, strict=True):
             if suits:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.reading import TEXT, opened_all, read, reader_name
+from rescore.formats.reading import TEXT, check_options, read, reader_name
 from rescore.formats.references import (
     References,
     open_references,
@@ -60,7 +60,7 @@ def read_output(
             raise UserError(f"{path}: {unknown(source)}")
         s2s = options.get("s2s", FIRST_PASS)
         named = options.get("format_name")
-        opened_all([source], warnings, named, s2s, options.get("options"))
+        check_options([source], named, s2s, options.get("options"))
         lists = read_best(source, files, allow_missing)
         sources = options.get("sources")
         if sources:

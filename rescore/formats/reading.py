@@ -269,22 +269,38 @@ def opened_all(
         path if isinstance(path, Source) else Source(path, warnings)
         for path in expanded(paths)
     )
-    given = options or ReadOptions()
-    if not given.values and s2s == FIRST_PASS:
+    if not _has_options(s2s, options):
         return sources
     known = list(sources)
-    _check_options(known, format_name, s2s, given)
+    check_options(known, format_name, s2s, options)
     return iter(known)
 
 
-def _check_options(
-    sources: Sequence[Source], format_name: str | None, s2s: str, options: ReadOptions
+def _has_options(s2s: str, options: ReadOptions | None) -> bool:
+    """Return whether an option says how lists are read."""
+    return s2s != FIRST_PASS or bool(options and options.values)
+
+
+def check_options(
+    sources: Sequence[Source],
+    format_name: str | None,
+    s2s: str,
+    options: ReadOptions | None,
 ) -> None:
-    """See that the reader of some input takes each option.
+    """See that the reader of some input, or of `ReadOptions.beside`, takes each option.
+
+    Args:
+        sources: The inputs.
+        format_name: As of `iterate`.
+        s2s: As of `iterate`.
+        options: The options of formats.
 
     Raises:
         OptionError: No reader takes an option.
     """
+    if not _has_options(s2s, options):
+        return
+    options = options or ReadOptions()
     names = {}
     for source in sources:
         names[source.name] = reader_name(source, format_name, options)

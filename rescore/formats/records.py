@@ -117,7 +117,7 @@ class Records:
     systems: tuple[str, ...] = ()
     """The keys of all systems' texts, from --field."""
     places: tuple[str, ...] = ()
-    """The keys from --field, which may be places within objects and lists."""
+    """The keys from --field that may be places within objects and lists."""
     timed: str = ""
     """The shape that says where the times of words stand."""
     named: frozenset[str] = frozenset()
@@ -185,12 +185,13 @@ class Records:
                 "--field system=NAME names one of several systems; give the texts of"
                 " this system: --field text=NAME"
             )
+        keys = [signed(key)[0] for key in fields.values()]
         return replace(
             self,
             **changes,
             columns=columns,
             systems=tuple(systems),
-            places=tuple(signed(key)[0] for key in fields.values()),
+            places=tuple(filter(re.compile(r"[.\[]").search, keys)),
             named=frozenset(fields),
         )
 
@@ -248,7 +249,7 @@ class Records:
         that --field names as keys of its own.
         """
         for key in self.places:
-            if key in value or not re.search(r"[.\[]", key):
+            if key in value:
                 continue
             at_place = paths.first(value, (key,))
             if at_place is not None:

@@ -32,9 +32,8 @@ from rescore.formats.times import (
     Span,
     TimedWord,
     filled,
-    partial_times,
+    partly_timed,
     time_order,
-    timed_pieces,
 )
 from rescore.nbest import Hypothesis, NbestList
 from rescore.options import Declared, read_file
@@ -439,7 +438,7 @@ class _Alternative:
             if start is not None:
                 starts.append(Span.read(start, start, place).start)
         order = time_order(starts)
-        if len(starts) < len(parts) or order == sorted(order):
+        if len(starts) < len(parts) or order is None:
             return parts
         self._warnings.add("recording", UNORDERED, self._place)
         return [parts[place] for place in order]
@@ -522,15 +521,12 @@ class _Alternative:
         self, text: str, words: Sequence[TimedWord]
     ) -> tuple[tuple[float, float], ...]:
         """Return the times of the pieces of a text, and count pieces without times."""
-        spans = partial_times(text, words)
-        if not spans:
-            return ()
-        pieces = [piece.strip() for piece in timed_pieces(text)]
-        for piece, span in zip(pieces, spans, strict=True):
+        pieces = partly_timed(text, words)
+        for piece, span in pieces:
             if span is None:
                 place = f"{self._place}: {piece[:40]}"
                 self._warnings.add("word", UNTIMED, place)
-        return tuple(span for _, span in filled(list(zip(pieces, spans, strict=True))))
+        return tuple(span for _, span in filled(pieces))
 
 
 # --- words ---------------------------------------------------------------------------

@@ -122,8 +122,8 @@ recording.
 """
 
 
-def partial_times(text: str, words: Sequence[TimedWord]) -> list[Times | None]:
-    """Return the times of a text's `timed_pieces`, as far as its words have times. The
+def partly_timed(text: str, words: Sequence[TimedWord]) -> list[TimedWord]:
+    """Return a text's `timed_pieces` with times, as far as its words have times. The
     letters of a word share its time evenly.
 
     Args:
@@ -131,10 +131,20 @@ def partial_times(text: str, words: Sequence[TimedWord]) -> list[Times | None]:
         words: The words as a toolkit cuts them.
 
     Returns:
-        The start and the end of each piece, in seconds, or None; an empty list if no
-        word has times, or most pieces are not among the words.
+        The pieces; an empty list if no word has times, or most pieces are not among the
+        words.
     """
     pieces = [piece.strip() for piece in timed_pieces(text)]
+    spans = _times_of_pieces(pieces, words)
+    return list(zip(pieces, spans, strict=True)) if spans else []
+
+
+def _times_of_pieces(
+    pieces: Sequence[str], words: Sequence[TimedWord]
+) -> list[Times | None]:
+    """Return the times of pieces; an empty list if no word has times, or most pieces
+    are not among the words.
+    """
     if not any(span for _, span in words):
         return []
     if len(words) == len(pieces):
@@ -243,8 +253,8 @@ def _gap(before: float | None, after: float | None, length: float) -> Times:
     return min(before, after), after
 
 
-def time_order(starts: Sequence[float]) -> list[int]:
-    """Return the order of starts, as their places.
+def time_order(starts: Sequence[float]) -> list[int] | None:
+    """Return the places of starts in the order of time; None if they are in order.
 
     Systems write words that overlap by less than `ROUNDING` in the order in which they
     heard them, so such starts are in order.
@@ -253,7 +263,7 @@ def time_order(starts: Sequence[float]) -> list[int]:
         starts: Starts in seconds.
     """
     if all(start >= before - ROUNDING for before, start in pairwise(starts)):
-        return list(range(len(starts)))
+        return None
     return sorted(range(len(starts)), key=starts.__getitem__)
 
 
@@ -269,11 +279,8 @@ def piece_times(text: str, words: Sequence[TimedWord]) -> tuple[Times, ...]:
         The start and the end of each piece, in seconds; empty if the text has other
         words, or no word has times.
     """
-    spans = partial_times(text, words)
-    if not spans:
-        return ()
-    pieces = [piece.strip() for piece in timed_pieces(text)]
-    return tuple(span for _, span in filled(list(zip(pieces, spans, strict=True))))
+    pieces = partly_timed(text, words)
+    return tuple(span for _, span in filled(pieces))
 
 
 def checked_times(

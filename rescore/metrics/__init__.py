@@ -21,6 +21,7 @@ from rescore.nbest import NbestList
 from rescore.parts import METRICS
 
 __all__ = [
+    "DEFAULTS",
     "METRICS",
     "Metric",
     "MetricOptions",
@@ -32,6 +33,10 @@ __all__ = [
     "total",
     "value",
 ]
+
+
+DEFAULTS = ("wer", "bleu")
+"""The metrics that `default_metric` may return."""
 
 
 def default_metric(lists: Sequence[NbestList]) -> str:

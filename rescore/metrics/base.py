@@ -383,19 +383,27 @@ between words.
 """
 
 
-def warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:
-    """Log a warning if a metric counts words that the texts do not part by blanks.
-
-    Word errors of such texts are errors of whole sentences.
+def warn_of_texts(metric: Metric, lists: Sequence[NbestList]) -> None:
+    """Log a warning if the letters, or the words, of texts and references are not as a
+    metric takes them.
 
     Args:
         metric: The metric.
-        lists: The lists; the references of the first 100 are looked at.
+        lists: The lists; the first 100 are looked at.
     """
-    warn_of_forms(metric, lists)
+    some = lists[:100]
+    _warn_of_forms(metric, some)
+    _warn_of_unspaced(metric, some)
+
+
+def _warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:
+    """Log a warning if a metric counts words that the texts do not part by blanks.
+
+    Word errors of such texts are errors of whole sentences.
+    """
     if metric.words is None or metric.words.unit != "space":
         return
-    if metric.unit != "character" and _is_unspaced(lists[:100]):
+    if metric.unit != "character" and _is_unspaced(lists):
         log.warning(
             "%s counts words between spaces, but these texts have no spaces between"
             " words; give --metric cer, --metric mer, or --split-characters",
@@ -403,20 +411,16 @@ def warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:
         )
 
 
-def warn_of_forms(metric: Metric, lists: Sequence[NbestList]) -> None:
+def _warn_of_forms(metric: Metric, lists: Sequence[NbestList]) -> None:
     """Log a warning if texts and references have letters in different Unicode forms, or
-    if the normaliser removes vowels.
-
-    Args:
-        metric: The metric; nothing is said of a metric without a word normaliser.
-        lists: The lists; the first 100 are looked at.
+    if the normaliser of words removes vowels.
     """
     words = metric.words
     if words is None:
         return
     references: list[str] = []
     hypotheses: list[str] = []
-    for nbest in lists[:100]:
+    for nbest in lists:
         references += nbest.references
         hypotheses += [hypothesis.text for hypothesis in nbest.hypotheses]
     if not words.nfkc and _is_composed(references) != _is_composed(hypotheses):

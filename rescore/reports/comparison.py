@@ -12,7 +12,7 @@ from rescore.dataset import Dataset
 from rescore.deciding import Decided, first_pass
 from rescore.errors import counted
 from rescore.metrics import Metric
-from rescore.metrics.base import is_better, text_value, warn_of_unspaced
+from rescore.metrics.base import is_better, text_value, warn_of_texts
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
 from rescore.parts import STYLES
@@ -167,7 +167,7 @@ def compare(
         sources: Names of test and dev lists.
         also: Further metrics to report.
     """
-    warn_of_unspaced(metric, lists)
+    warn_of_texts(metric, lists)
     warn_of_few(test, metric, lists)
     figures = Figures(metric, lists, test)
     dev_figures = Figures(metric, dev)

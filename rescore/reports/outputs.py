@@ -12,7 +12,7 @@ import numpy as np
 from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
-from rescore.metrics.base import warn_of_unspaced
+from rescore.metrics.base import warn_of_texts
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList, content_hash, hash_of_set
 from rescore.parts import TESTS
@@ -70,7 +70,7 @@ def compare_outputs(
     """
     test = test or PairedTest()
     base, base_lists = outputs[0]
-    warn_of_unspaced(metric, base_lists)
+    warn_of_texts(metric, base_lists)
     have_choices = [
         any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs
     ]

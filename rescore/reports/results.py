@@ -11,7 +11,7 @@ from rescore.dataset import Dataset
 from rescore.deciding import Decided, decide
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
-from rescore.metrics.base import text_value, warn_of_unspaced
+from rescore.metrics.base import text_value, warn_of_texts
 from rescore.metrics.listed import LISTED
 from rescore.metrics.normalise import EXACT
 from rescore.nbest import NbestList
@@ -184,7 +184,7 @@ def figures_of(
         texts: The text that was chosen for each list.
         signature: The signature of the chosen texts.
     """
-    warn_of_unspaced(metric, lists)
+    warn_of_texts(metric, lists)
     figures = Figures(metric, lists)
     chosen = figures.of(texts)
     first = figures.of(first_pass)

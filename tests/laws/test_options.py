@@ -752,7 +752,7 @@ def test_a_metric_reads_an_option_or_it_is_refused(
         value = "en" if option == "open_asr" else True
         values = {"normaliser": Normaliser(**{option: value})}
     if option == "words":
-        return  # a bonus and further metrics read it, whatever is measured
+        return  # the bonus of words reads the file under every metric
     hypotheses = [Hypothesis("a", {"s2s": 0.0})]
     nbest = NbestList("u", hypotheses, ("a",), SOURCES[metric])
     config = RunConfig(

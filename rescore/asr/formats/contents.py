@@ -16,11 +16,7 @@ from rescore.errors import UserError
 from rescore.formats.references import AS_LETTERS, is_stm
 from rescore.formats.source import HEAD, Source
 from rescore.formats.text import begin_with_ids, split_trn, undo_entities
-from rescore.formats.times import Span
-
-Times = tuple[float, float]
-"""Start and end, in seconds."""
-
+from rescore.formats.times import Span, Times
 
 # --- formats -------------------------------------------------------------------------
 

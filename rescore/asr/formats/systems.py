@@ -13,7 +13,7 @@ from rescore import formats
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.formats.outputs import is_text
-from rescore.formats.reading import opened_all
+from rescore.formats.reading import check_options
 from rescore.formats.records import SYSTEM
 from rescore.formats.references import TextFile, best_lists, first_reading
 from rescore.formats.source import InputWarnings, ReadOptions, Source
@@ -52,7 +52,7 @@ def read_system(
     warnings = InputWarnings(strict)
     source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
     if is_text(source, format_name, options):
-        opened_all([source], warnings, format_name, s2s, options)
+        check_options([source], format_name, s2s, options)
         lists = _texts(source)
     else:
         sources = [path] if source.is_folder else [source]
