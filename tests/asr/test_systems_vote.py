@@ -186,7 +186,7 @@ def systems(part: str, number: int, *right: float) -> dict[str, list[NbestList]]
 @pytest.mark.parametrize("decide", ["rover", "mbr", "best"])
 def test_votes_are_tuned_and_a_poor_system_gets_few(decide: str) -> None:
     dev, test = (
-        list(combined(systems(part, 100, 0.7, 0.5, 0.5, 0.1, 0.1)))
+        list(combined(systems(part, 300, 0.7, 0.5, 0.5, 0.1, 0.1)))
         for part in ("d", "t")
     )
     outcome = pipeline.run(test, RunConfig(decide=decide), dev)

@@ -512,7 +512,7 @@ def test_folds_flat_and_curve(
     )
     assert done.returncode == 0, done.stderr
     found = report(tmp_path)
-    assert "|tuned:4folds,by=utterance,12@" in found["signature"]
+    assert "|tuned:4folds,by=utterance,bagging=no,12@" in found["signature"]
     # tuned on all of it against tuned on the rest of it
     assert found["dev"]["reranked"] <= found["reranked"]
     assert rescore("score", lists, "--lm", arpa, "-o", "scored.jsonl").returncode == 0

@@ -159,6 +159,11 @@ SCENARIOS = {
         ("--field", "score=b"),
         ("--field", "score=a"),
     ),
+    "InputOptions.shape": Scenario(
+        ("eval", "said.json", "--ref", "said.ref", "--shape", "text.toml"),
+        ("--shape", "other.toml"),
+        ("--shape", "text.toml"),
+    ),
     "InputOptions.recordings": Scenario(
         (*CONTEXT, "--recordings", "recordings"),
         ("--recordings", "singly"),
@@ -281,6 +286,12 @@ def write_files(folder: Path, models: dict[str, Path]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    said = [{"text": "old", "other": "new"}]
+    (folder / "said.ref").write_text("said old\n")
+    (folder / "said.json").write_text(json.dumps({"said": said}))
+    for name in ("text", "other"):
+        shape = f'results = "said[]"\ntext = "{name}"\n'
+        (folder / f"{name}.toml").write_text(shape)
     (folder / "kaldi.ref").write_text("spk-a hello world\nspk-b yes\n")
 
 
