@@ -224,19 +224,17 @@ class Column:
 def comes_from_expansion(name: str, column: Column | None = None) -> bool:
     """Return whether an expansion added a column together with new hypotheses.
 
-    A column without a reserved name comes from an expansion if its record says that it
-    is a count or a channel.
+    The feature of the expansion reserves the name. Without this feature (a package that
+    is not installed), the record tells a channel; a count may be the file's own.
 
     Args:
         name: The name of the column.
         column: Its record, if it has one.
     """
     known = reserved().get(name)
-    if known is not None and not known.comes_with_hypotheses:
-        return False
-    if column is not None:
-        return column.role in (Role.COUNT, Role.CHANNEL)
-    return known is not None
+    if known is not None:
+        return known.comes_with_hypotheses
+    return column is not None and column.role is Role.CHANNEL
 
 
 def advice(name: str) -> str:

@@ -95,6 +95,8 @@ def test_a_feature_keeps_its_names(questions: None) -> None:
     assert units()[QUESTIONS] == "question"
     assert free_name(QUESTIONS) == "questions.2"
     assert not comes_from_expansion(QUESTIONS), "no hypotheses come with it"
+    own = Column("toolkit", "", "sum", "", Role.COUNT)
+    assert not comes_from_expansion("n", own), "a count of a file is the file's own"
     assert "asked" in origins()
 
 
