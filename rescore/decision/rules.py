@@ -1,5 +1,12 @@
 """The combination of columns of scores into one score per hypothesis, and the rules
 that choose a text by these scores.
+
+Four words stand for four things:
+
+    rule        a way to choose a text, such as mbr (`DecisionRule`)
+    decision    a rule with its options and the scale of posteriors (`Decision`)
+    decider     a decision on some lists, for one scale after another (`Decider`)
+    chooser     a rule that has seen its lists, with what it computes once (`Chooser`)
 """
 
 from __future__ import annotations

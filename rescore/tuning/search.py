@@ -2,9 +2,9 @@
 resamples of the lists, and a test of the gain of each column.
 
 The best score is searched exactly along lines (Och 2003), minimum Bayes risk by a
-pattern search over scale times weights. Columns are standardised and ordered by
-content, and lists come in the order of their ids. So a search depends neither on the
-names of columns and the units of scores nor on the order of lists and hypotheses.
+pattern search over scale times weights. Columns are standardised. Columns and lists
+are ordered by their content. So a search depends neither on the names of columns, the
+ids of lists and the units of scores nor on the order of lists and hypotheses.
 """
 
 from __future__ import annotations
