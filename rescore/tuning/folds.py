@@ -50,19 +50,19 @@ def common_expansion_columns(lists: Sequence[NbestList]) -> list[str]:
     Raises:
         UserError: Some lists have such a column and others do not.
     """
-    if not lists:
-        return []
-    columns = expansion_columns(lists[0])
-    for nbest in lists[1:]:
+    columns: list[str] | None = None
+    for nbest in lists:
         own = expansion_columns(nbest)
-        if own != columns:
+        if columns is None:
+            columns = own
+        elif own != columns:
             name = min({*own} ^ {*columns})
             difference = "has" if name in own else "lacks"
             raise UserError(
                 f"utterance {nbest.id}: {difference} the column"
                 f" {name}, unlike the lists before; add it to all lists, or none"
             )
-    return columns
+    return columns or []
 
 
 def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
