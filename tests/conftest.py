@@ -34,6 +34,7 @@ from rescore.lms.lexicon import Lexicon
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.vocabulary import train_wordpiece
 from rescore.parts import KINDS
+from rescore.tuning import search
 
 # of `make test`: a test's own make would print its folders
 for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
@@ -199,6 +200,14 @@ def no_pace(monkeypatch: pytest.MonkeyPatch) -> None:
 def all_messages() -> None:
     """A command with --quiet ran before, perhaps, and left its level of messages."""
     logging.getLogger("rescore").setLevel(logging.NOTSET)
+
+
+def fewer_samples(patch: pytest.MonkeyPatch) -> None:
+    """Tuning draws a few bootstrap samples: for tests that commands run, or that
+    several give the same.
+    """
+    patch.setattr(search, "SAMPLES", 3)
+    patch.setattr(search, "TRIALS", 50)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from rescore.lms.lexicon import Lexicon
 from rescore.nbest import NbestList
 from rescore.refusals import ROADS
 from tests import stand_ins, test_roads
-from tests.conftest import Done, Run, parameters_of
+from tests.conftest import Done, Run, fewer_samples, parameters_of
 from tests.test_roads import Feature
 
 LMS = ("ngram:one", "ngram:two")
@@ -83,7 +83,7 @@ def experiment(
 ) -> None:
     """Lists on which each option changes something."""
     stand_ins.install(monkeypatch)
-    test_roads.fewer_samples(monkeypatch)
+    fewer_samples(monkeypatch)
     monkeypatch.chdir(tmp_path)
     test_roads._models(tmp_path)
     Path("words").write_text("b\nd\nGoldman Sachs\n")

@@ -25,9 +25,8 @@ from rescore.metrics import MetricOptions
 from rescore.metrics.listed import WordList
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import OptionValues
-from rescore.tuning import search
 from tests.cli.test_recipe import make
-from tests.conftest import Run
+from tests.conftest import Run, fewer_samples
 
 WORDS = {
     "a": -0.4,
@@ -190,12 +189,6 @@ def lists(feature: Feature, number: int, seed: int) -> list[NbestList]:
             )
         )
     return result
-
-
-def fewer_samples(patch: pytest.MonkeyPatch) -> None:
-    """Each road draws the same samples; a few show it."""
-    patch.setattr(search, "SAMPLES", 3)
-    patch.setattr(search, "TRIALS", 50)
 
 
 @pytest.fixture(autouse=True)
