@@ -24,8 +24,9 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.files import loads, parsed
+from rescore.formats.matching import ByName, part_of
 from rescore.formats.source import Source
-from rescore.formats.text import add_once, field_of, identity_of, split_id, table
+from rescore.formats.text import add_once, field_of, split_id, table
 from rescore.formats.times import LATEST, Span
 from rescore.nbest import NO_AUDIO, Audio, NbestList
 
@@ -127,21 +128,23 @@ def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestLis
     Raises:
         UserError: An utterance is not in the file, or has no recording.
     """
-    recordings = table(path)
+    recordings = ByName(table(path), str(path))
     for nbest in lists:
-        if not recordings.get(nbest.id):
+        of_list = recordings.get(nbest.id)
+        if not of_list:
             raise UserError(
                 f"{path}: utterance {nbest.id} is not in it, or has no recording"
                 " behind it"
             )
-        yield replace(nbest, recording=recordings[nbest.id].split()[0])
+        yield replace(nbest, recording=of_list.split()[0])
 
 
 def _folder(folder: Path) -> Iterator[tuple[str, Audio]]:
     """Yield files called ID.wav, in the folder or in folders within it."""
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in ENDINGS and path.is_file():
-            yield path.stem, Audio(str(path), name=path.stem)
+            name = str(path.relative_to(folder))
+            yield name, Audio(str(path), name=name)
 
 
 def _scp(source: Source) -> Iterator[tuple[str, Audio]]:
@@ -183,7 +186,9 @@ def _manifest(source: Source) -> Iterator[tuple[str, Audio]]:
         path = field_of(value, "audio_filepath")
         if not isinstance(path, str):
             raise UserError(f"{place}: expected an object with audio_filepath")
-        name = identity_of(value.get("id", path))
+        name = str(value.get("id", path))
+        if "id" not in value:
+            name = part_of(path, value.get("offset"))
         yield name, manifest_audio(value, name, source.path.parent, place)
 
 
@@ -307,10 +312,10 @@ def with_audio(
     Raises:
         UserError: A recording is missing or cannot be used.
     """
-    known = recordings(paths)
+    known = ByName(recordings(paths), ", ".join(paths))
     absent = f"no recording in {', '.join(paths)}"
     for nbest in lists:
-        audio = known.get(nbest.id, nbest.audio) or NO_AUDIO
+        audio = known.get(nbest.id) or nbest.audio or NO_AUDIO
         audio = replace(audio, name=nbest.id, optional=allow_missing)
         yield replace(nbest, audio=_usable(audio, absent))
 

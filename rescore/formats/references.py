@@ -7,27 +7,26 @@ lists and texts without ids are paired by order.
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
-from rescore.formats.records import records_of
+from rescore.files import short
+from rescore.formats.matching import matched
 from rescore.formats.source import InputWarnings, ReadOptions, Source, sniff
 from rescore.formats.text import (
     add_once,
     are_numbers,
     begin_with_ids,
-    field_of,
+    duplicated,
     first_words,
     has_entities,
-    identity_of,
     spelled_out,
     split_id,
     split_trn,
@@ -156,30 +155,17 @@ def with_sources(
             lists.
     """
     warnings = InputWarnings(strict)
-    kind = "plain" if path.suffix in (".csv", ".tsv") else None
-    file = TextFile(Source(path, warnings), kind, sources=True)
-    if kind is not None:
-        file.format = None
-        file.by_id = _sources_of_table(file.lines, path)
+    file = TextFile(Source(path, warnings), sources=True)
+    if not file.of_lists and path.suffix in (".csv", ".tsv"):
+        raise UserError(
+            f"{path}: the first line names no columns id and src; name them so"
+        )
     texts = with_references(lists, [file], warnings, allow_missing)
     warnings.report()
     return [
         replace(nbest, source=text.references[0])
         for nbest, text in zip(lists, texts, strict=True)
     ]
-
-
-def _sources_of_table(lines: list[str], path: Path) -> Texts:
-    """Return the source texts of a CSV or TSV with the columns id and src."""
-    delimiter = "," if path.suffix == ".csv" else "\t"
-    # one text, since a quoted cell may have several lines
-    text = io.StringIO("\n".join(lines))
-    rows = list(csv.DictReader(text, delimiter=delimiter))
-    if not rows or not {"id", "src"} <= rows[0].keys():
-        raise UserError(
-            f"{path}: the first line names no columns id and src; name them so"
-        )
-    return {row["id"]: (row["src"],) for row in rows}
 
 
 def _check_left_out(
@@ -234,10 +220,14 @@ class TextFile:
         self.format = format_name
         self._noun = "source text" if sources else "reference"
         is_detected = format_name is None and not output
-        kind = sniff(source) if is_detected else None
+        role = "src" if sources else "ref"
+        kind = _kind(source, role) if is_detected else None
         # a log of a toolkit such as fairseq has lists without being JSON
         translates = _translates(kind)
-        self.of_lists = is_detected and (bool(source.peek.root) or translates)
+        has_fields = kind is not None and hasattr(FORMATS[kind], "texts")
+        self.of_lists = is_detected and (
+            bool(source.peek.root) or translates or has_fields
+        )
         self.of_translations = self.of_lists and (
             translates or "src" in source.peek.keys
         )
@@ -320,7 +310,7 @@ class TextFile:
         """
         by_id = self._named(ids)
         if by_id is None and self._is_kaldi(ids):
-            by_id = self.kaldi_texts()
+            by_id = _renamed(self.kaldi_texts(), ids)
         if by_id is None:
             by_id = self._in_order(ids)
         elif self._is_beside_numbers(by_id, ids):
@@ -337,11 +327,13 @@ class TextFile:
         return {name: self._readings(name, by_id[name][0], escaped) for name in ids}
 
     def _named(self, ids: Sequence[str]) -> Texts | None:
-        """Return the texts of a file with certain ids. Case does not count in the ids
-        of trn, as in sclite.
+        """Return the texts of a file with certain ids, by the names of the lists. Case
+        does not count in the ids of trn, as in sclite.
         """
-        if self.of_lists or self.by_id is None:
-            return self.by_id
+        if self.by_id is None:
+            return None
+        if self.of_lists:
+            return _renamed(self.by_id, ids)
         known = set(ids)
         folded = {name.lower(): name for name in ids}
         names = {}
@@ -349,7 +341,8 @@ class TextFile:
             names[name] = name if name in known else folded.get(name.lower(), name)
         if len(set(names.values())) < len(names):
             return self.by_id
-        return {names[name]: texts for name, texts in self.by_id.items()}
+        by_id = {names[name]: texts for name, texts in self.by_id.items()}
+        return _renamed(by_id, ids)
 
     def _in_order(self, ids: Sequence[str]) -> Texts:
         """Return the lines as texts of the utterances in their order."""
@@ -387,7 +380,7 @@ class TextFile:
             Ids of the file; empty if it has no ids.
         """
         if self.by_id is None and self._is_kaldi(ids):
-            names = self.first
+            names = list(_renamed(dict.fromkeys(self.first, ()), ids))
         else:
             names = list(self._named(ids) or ())
         known = set(ids)
@@ -399,12 +392,12 @@ class TextFile:
         """Return whether the lines begin with the ids of the lists."""
         if self.format is not None:
             return self.format == "kaldi"
-        known = set(ids)
+        known = {*ids, *map(short, ids)}
         if not are_numbers(ids):
             if all(map(str.isdecimal, ids)):
                 # a part of numbered lists: sentences may begin with a number, too
                 return 2 * len(known.intersection(self.first)) > len(known)
-            return self.has_ids or not known.isdisjoint(self.first)
+            return self.has_ids or not known.isdisjoint(map(short, self.first))
         if self.has_ids and not all(map(str.isdecimal, self.first)):
             raise UserError(
                 f"{self.path}: its lines begin with ids such as {self.first[0]}, but"
@@ -412,6 +405,18 @@ class TextFile:
                 " or --ref-format plain if these are words"
             )
         return sorted(word for word in self.first if word in known) == sorted(ids)
+
+
+def _renamed(by_id: Texts, ids: Sequence[str]) -> Texts:
+    """Return texts by the names that lists have (`rescore.formats.matching`); a text
+    without a list keeps its name.
+
+    Args:
+        by_id: The texts of a file.
+        ids: The ids of the lists.
+    """
+    names = matched(ids, by_id)
+    return {names.get(name, name): texts for name, texts in by_id.items()}
 
 
 def _check_kind(source: Source, as_lines: bool) -> None:
@@ -432,37 +437,52 @@ def _translates(kind: str | None) -> bool:
     return kind is not None and getattr(FORMATS[kind], "translates", False)
 
 
+def _kind(source: Source, role: str) -> str | None:
+    """Return the format of a file with references or source texts; None for lines of
+    text.
+    """
+    for name in TABLES:
+        if not source.peek.root and FORMATS[name].has_texts(source, role):
+            return name
+    kind = sniff(source)
+    return None if kind in TABLES else kind
+
+
+TABLES = ("tsv", "csv")
+"""Formats of tables, whose first line names the columns."""
+
+
 def _of_records(source: Source, kind: str, sources: bool) -> Texts:
-    """Return the references or source texts of lists of a format, or the references of
-    a manifest without hypotheses.
+    """Return the references or source texts of lists, of a table, or of records.
+
+    Raises:
+        UserError: An id has two different texts.
     """
-    keys = set(source.peek.keys)
-    is_manifest = {"audio_filepath", "text"} <= keys
-    if is_manifest and not sources and not {"beams", "pred_text"} & keys:
-        return _of_manifest(source)
     texts: Texts = {}
+    places: dict[str, str] = {}
+    for name, own, place in _texts_with_ids(source, FORMATS[kind], sources):
+        if texts.setdefault(name, own) != own:
+            raise duplicated(name, place, places[name])
+        places.setdefault(name, place)
+    return texts
+
+
+def _texts_with_ids(
+    source: Source, reader: Any, sources: bool
+) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """Yield the id, the references or the source text, and the place of each list or
+    row that has these.
+    """
+    if hasattr(reader, "texts"):
+        yield from reader.texts(source, "src" if sources else "ref")
+        return
     # some formats need a size to read hypotheses
-    for nbest in FORMATS[kind].read(source, ReadOptions(size=1)):
+    for number, nbest in enumerate(reader.read(source, ReadOptions(size=1)), 1):
+        place = nbest.place or f"{source.name}: list {number}"
         if sources and nbest.source is not None:
-            texts[nbest.id] = (nbest.source,)
+            yield nbest.id, (nbest.source,), place
         elif nbest.references and not sources:
-            texts[nbest.id] = nbest.references
-    return texts
-
-
-def _of_manifest(source: Source) -> Texts:
-    """Return the texts of a NeMo manifest, as training reads it, by their ids or the
-    names of their audio files.
-    """
-    texts: Texts = {}
-    for _, value, place in records_of(source):
-        audio = field_of(value, "audio_filepath")
-        text = field_of(value, "text")
-        if not isinstance(audio, str) or not isinstance(text, str):
-            raise UserError(f"{place}: expected an object with audio_filepath and text")
-        name = identity_of(value.get("id", audio))
-        add_once(texts, name, (" ".join(text.split()),), place)
-    return texts
+            yield nbest.id, nbest.references, place
 
 
 def _trn_texts(lines: Sequence[str], path: str) -> Texts | None:
@@ -680,8 +700,8 @@ def _with_ids(output: TextFile, references: TextFile) -> Texts | None:
         return None
     if output.by_id is not None:
         return output.by_id
-    ids = set(references.ids)
-    names = set(output.first)
+    ids = set(map(short, references.ids))
+    names = set(map(short, output.first))
     if _is_numbered(output, references):
         return {
             name: (line,)
@@ -689,7 +709,7 @@ def _with_ids(output: TextFile, references: TextFile) -> Texts | None:
         }
     if references.format == "kaldi" or ids & names:
         return output.kaldi_texts()
-    shared = names.intersection(references.first)
+    shared = names.intersection(map(short, references.first))
     if 1 < len(names) == len(output.first) and 2 * len(shared) > len(names):
         if begin_with_ids(output.lines, references.lines):
             return output.kaldi_texts()

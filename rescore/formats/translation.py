@@ -15,6 +15,7 @@ from rescore.errors import UserError, counted
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import (
     ListSize,
+    Part,
     as_number,
     grouped,
     portions,
@@ -162,9 +163,9 @@ class _Moses:
         Raises:
             UserError: A line has too few columns, or a score is no number.
         """
-        yield from grouped(self._lines(source), source.name)
+        yield from grouped(self._lines(source))
 
-    def _lines(self, source: Source) -> Iterator[tuple[str, NbestList]]:
+    def _lines(self, source: Source) -> Iterator[Part]:
         """Yield the id of each line, and a list of its hypothesis."""
         columns: dict[str, Column] = {}
         header = Header(records=columns)  # one for all lists: it grows with new names
@@ -173,7 +174,7 @@ class _Moses:
             for column in hypothesis.scores:
                 if column != FIRST_PASS:
                     columns.setdefault(column, _COMPONENT)
-            yield name, NbestList(name, [hypothesis], header=header)
+            yield Part(name, NbestList(name, [hypothesis], header=header), place)
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """Write a line for each hypothesis: each column but the first pass is a
