@@ -7,6 +7,7 @@ where each fits a single other name.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, TypeVar
 
@@ -32,10 +33,12 @@ def part_of(path: str, offset: object) -> str:
         path: The path, or another id, which stays as it is.
         offset: The start in seconds, as JSON has it; None for the whole file.
     """
-    is_number = isinstance(offset, (int, float)) and not isinstance(offset, bool)
-    if not is_number or not offset or not is_path(path):
+    if isinstance(offset, bool) or not isinstance(offset, (int, float)):
         return path
-    return f"{path}@{offset}"
+    if not offset or not math.isfinite(offset) or not is_path(path):
+        return path
+    start = float(offset)
+    return f"{path}@{int(start) if start.is_integer() else start}"
 
 
 def matched(ours: Iterable[str], theirs: Iterable[str]) -> dict[str, str]:

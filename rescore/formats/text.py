@@ -378,6 +378,40 @@ def split_trn(line: str) -> tuple[str, str] | None:
     return line[: match.start()], match[1]
 
 
+def check_ids(lines: Sequence[tuple[str, str]]) -> None:
+    """Check that lines without ids are not those of a file in which most lines have an
+    id: a line of trn that lacks its id, or a line of Kaldi text whose id stands twice.
+
+    Args:
+        lines: The lines of a file that is neither trn nor Kaldi text, each behind its
+            place.
+
+    Raises:
+        UserError: Most lines have ids.
+    """
+    without = [place for place, line in lines if split_trn(line) is None]
+    if 0 < 2 * len(without) < len(lines):
+        raise UserError(
+            f"{without[0]}: no (id) at its end, unlike most lines of this file; add it"
+        )
+    places: dict[str, str] = {}
+    again = []
+    for place, line in lines:
+        word = split_id(line)[0]
+        if not _ID_OF_LINE.match(word):
+            return
+        if word in places:
+            again.append((word, place))
+        places.setdefault(word, place)
+    if again and 2 * len(places) > len(lines):
+        word, place = again[0]
+        raise duplicated(word, place, places[word])
+
+
+_ID_OF_LINE = re.compile(r"(?=.*\d)(?=.*[^\W\d]).*[\w][-_]\w")
+"""A word with letters, digits, and a hyphen or underscore between them."""
+
+
 def first_words(lines: Sequence[str]) -> list[str]:
     """Return the first words of the lines that are not empty."""
     return [split_id(line)[0] for line in lines if line.strip()]

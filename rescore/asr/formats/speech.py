@@ -258,7 +258,8 @@ class _BrainToText:
 
     def sniff(self, source: Source) -> bool:
         # four: the line is damaged
-        fields = source.head.partition("\n")[0].rstrip("\r").split(";")[:5]
+        head = source.head.lstrip("\r\n")  # an empty line is a trial without words
+        fields = head.partition("\n")[0].rstrip("\r").split(";")[:5]
         return (
             len(fields) > 3
             and all(map(NUMBER.fullmatch, fields[1:]))

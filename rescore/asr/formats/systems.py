@@ -19,7 +19,7 @@ from rescore.formats.reading import check_options
 from rescore.formats.records import SYSTEM
 from rescore.formats.references import TextFile, best_lists, first_reading
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import are_numbers
+from rescore.formats.text import are_numbers, check_ids
 from rescore.nbest import NbestList
 
 log = logging.getLogger(__name__)
@@ -96,6 +96,11 @@ def _texts(source: Source) -> list[NbestList]:
             f"{source.name}: which column has the texts? Say it with --field text=NAME"
             f" ({file.lines[0][:80]})"
         )
+    placed = []
+    for number, line in enumerate(file.lines, 1):
+        if line.strip():
+            placed.append((f"{source.name}: line {number}", line))
+    check_ids(placed)
     return best_lists(file.numbered_texts())
 
 

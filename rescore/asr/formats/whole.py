@@ -37,7 +37,7 @@ from rescore.formats.source import (
     Source,
     sniff,
 )
-from rescore.formats.text import split_id, split_trn, stem_of
+from rescore.formats.text import check_ids, split_id, split_trn, stem_of
 from rescore.formats.times import (
     Span,
     TimedWord,
@@ -585,10 +585,13 @@ def _read_file(source: Source) -> _File:
     stem = stem_of(source)
     if kind in _READERS:
         return _File(source.name, stem, list(_READERS[kind](source)))
-    lines = [line for _, line in source.filled()]
+    placed = list(source.filled())
+    lines = [line for _, line in placed]
     if kind == "trn":
         lines = [line for line in lines if not line.startswith(";;")]
     texts = [_Piece(stem, line.split()) for line in lines] or [_Piece(stem, [])]
+    if kind == "plain":
+        check_ids(placed)
     if kind != "trn":
         return _File(
             source.name, stem, texts, _with_first_words(lines), kind == "kaldi"
