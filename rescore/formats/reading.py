@@ -38,6 +38,7 @@ from rescore.formats.source import (
     NO_SCORES,
     TAGS,
     TWICE,
+    UNREAD,
     InputWarnings,
     ReadOptions,
     Source,
@@ -135,6 +136,8 @@ def iterate(
             if (strict or not _is_scored(nbest)) and _has_copies(nbest):
                 warnings.add("list", TWICE, place)
             yield nbest
+        if source.has_rest:
+            warnings.add("file", UNREAD, source.name)
     warnings.report()
     if not seen:
         raise UserError(f"{_names(paths)}: no N-best list in it")

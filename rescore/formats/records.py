@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -192,9 +192,9 @@ class Records:
             parts = [str(segment.get("text") or "") for segment in segments]
             value = {**value, "text": " ".join(parts)}
         if role == "ref":
-            with_texts = replace(self, ref=(*self.ref, *GENERIC.ref, *TEXTS))
-            return with_texts._references(value, "", place)
-        with_texts = replace(self, src=(*GENERIC.src, *TEXTS))
+            keys = (*self.ref, *keys_of_role(value, role))
+            return replace(self, ref=keys)._references(value, "", place)
+        with_texts = replace(self, src=keys_of_role(value, role))
         text = with_texts._source(value, place)
         return () if text is None else (" ".join(text.split()),)
 
@@ -495,6 +495,25 @@ class Records:
             names.update(name for name in hypothesis.scores if name.endswith(PARTS))
         own = sorted(names - self.columns.keys() - {FIRST_PASS})
         return {name: Column.component(self.title) for name in own}
+
+
+def keys_of_role(names: Collection[str], role: str) -> tuple[str, ...]:
+    """Return the keys that references or source texts have, the likeliest first.
+
+    Args:
+        names: The keys of a record, or the columns of a table.
+        role: `ref` or `src`.
+    """
+    roles = {"ref": GENERIC.ref, "src": GENERIC.src}
+    if role == "ref" and not _PREDICTED.isdisjoint(names):
+        return (*roles[role], *TEXTS)
+    others = {*GENERIC.ref, *GENERIC.src, *GENERIC.score, RANK, *PREDICTED}
+    if others.difference(TEXTS).isdisjoint(names):
+        return (*roles[role], *TEXTS)
+    return roles[role]
+
+
+_PREDICTED = frozenset(PREDICTED)
 
 
 def are_listed(nbest: NbestList) -> bool:

@@ -387,6 +387,8 @@ class Source:
         self.warnings = warnings or InputWarnings()
         self._reports = warnings is None
         self.path = Path(path)
+        self.has_rest = False
+        """Whether a reader has left lines unread."""
         self._file: IO[bytes] = io.BytesIO()
         """The file that is being read, for its position."""
         self.is_stdin = str(path) == "-"
@@ -527,6 +529,7 @@ class Source:
         """
         with self._open() as file:
             number = 0
+            self.has_rest = True
             while line := file.readline(LONGEST_LINE + 1):
                 number += 1
                 if len(line) > LONGEST_LINE:
@@ -538,6 +541,7 @@ class Source:
                 if crlf:
                     line = line.removesuffix("\r")
                 yield self._repaired(line, number)
+            self.has_rest = False
 
     def filled(self) -> Iterator[tuple[str, str]]:
         """Yield the lines that are not empty, as pairs of the place (file and number of

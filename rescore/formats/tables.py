@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +15,10 @@ from rescore.errors import UserError, counted
 from rescore.formats.records import (
     GENERIC,
     ROLES,
-    TEXTS,
     Fields,
     Records,
     are_listed,
+    keys_of_role,
     rank_of,
     signed,
 )
@@ -25,6 +26,8 @@ from rescore.formats.source import Place, ReadOptions, Source
 from rescore.formats.text import Part, apart, as_number, grouped, strip_markup
 from rescore.formats.writing import check_holds, line, opened
 from rescore.nbest import Hypothesis, NbestList
+
+log = logging.getLogger(__name__)
 
 NUMBER = re.compile(
     r"\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity)\s*", re.IGNORECASE
@@ -167,6 +170,14 @@ class DelimitedTable:
             )
             is_listed = options.first_pass != FIRST_PASS or are_listed(nbest)
             yield Part(identity, nbest, place, is_listed)
+        texts = [layout.more[name][0] for name, of in is_numeric.items() if not of]
+        if texts:
+            log.info(
+                "%s: %s without numbers not read: %s",
+                source.name,
+                counted(len(texts), "column"),
+                ", ".join(texts)[:200],
+            )
 
     # --- writing ---
 
@@ -385,8 +396,7 @@ def _text_column(names: list[str], role: str) -> str | None:
     that of the only text.
     """
     lower = {name.lower().strip(): name for name in names}
-    roles = {"ref": GENERIC.ref, "src": GENERIC.src}
-    for key in (*roles[role], *TEXTS):
+    for key in keys_of_role(lower, role):
         if key in lower:
             return lower[key]
     return None
