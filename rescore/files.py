@@ -36,6 +36,15 @@ starts at a second.
 """
 
 
+def without_blanks(path: str) -> str:
+    """Return a path of an audio file as an id: blanks and round brackets, which no file
+    of texts with ids can hold, are written as in URLs (`%20`).
+    """
+    if AUDIO_PATH.search(path) is None:
+        return path
+    return re.sub(r"[\s()]", lambda match: f"%{ord(match[0]):02X}", path)
+
+
 def short(name: str) -> str:
     """Return an id; of a path of an audio file, its name without folder and ending.
 
@@ -58,7 +67,7 @@ def tail(name: str, depth: int) -> str:
     """
     if AUDIO_PATH.search(name) is None:
         return name
-    parts = re.split(r"[/\\]+", AUDIO_PATH.sub("", name))
+    parts = re.split(r"[/\\]+", AUDIO_PATH.sub("", without_blanks(name)))
     return "/".join(parts[-depth:])
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from rescore.errors import UserError
-from rescore.files import AUDIO_PATH, short, tail
+from rescore.files import AUDIO_PATH, short, tail, without_blanks
 
 T = TypeVar("T")
 
@@ -30,9 +30,11 @@ def part_of(path: str, offset: object) -> str:
     as manifests name it: `talk.wav` or `talk.wav@12.5`.
 
     Args:
-        path: The path, or another id, which stays as it is.
+        path: The path, or another id, which stays as it is. Blanks in a path are
+            written as in URLs.
         offset: The start in seconds, as JSON has it; None for the whole file.
     """
+    path = without_blanks(path)
     if isinstance(offset, bool) or not isinstance(offset, (int, float)):
         return path
     if not offset or not math.isfinite(offset) or not is_path(path):

@@ -709,6 +709,8 @@ def _with_ids(output: TextFile, references: TextFile) -> Texts | None:
         }
     if references.format == "kaldi" or ids & names:
         return output.kaldi_texts()
+    if _has_numbers(output, references):
+        return output.kaldi_texts()
     shared = names.intersection(map(short, references.first))
     if 1 < len(names) == len(output.first) and 2 * len(shared) > len(names):
         if begin_with_ids(output.lines, references.lines):
@@ -720,6 +722,17 @@ def _with_ids(output: TextFile, references: TextFile) -> Texts | None:
         )
     _check_without_ids(output, references)
     return None
+
+
+def _has_numbers(output: TextFile, references: TextFile) -> bool:
+    """Return whether the lines of an output are numbered, as outputs of lists without
+    ids are, and the references are plain lines in the same order.
+    """
+    first = output.first
+    if len(first) < 2 or first[0] not in ("0", "1") or not are_numbers(first):
+        return False
+    is_plain = references.by_id is None and not references.has_ids
+    return is_plain and len(references.lines) == len(first)
 
 
 def _check_without_ids(output: TextFile, references: TextFile) -> None:

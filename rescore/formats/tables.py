@@ -12,6 +12,7 @@ from typing import Any
 
 from rescore.columns import FIRST_PASS, RANK
 from rescore.errors import UserError, counted
+from rescore.files import without_blanks
 from rescore.formats.records import (
     GENERIC,
     ROLES,
@@ -124,7 +125,7 @@ class DelimitedTable:
         if column is None:
             return
         for number, (row, place) in enumerate(self._cells(source, names), 1):
-            identity = _cell(row, id_column) or str(number)
+            identity = without_blanks(_cell(row, id_column)) or str(number)
             yield identity, (line(row[column]),), place
 
     def _cells(
@@ -161,7 +162,7 @@ class DelimitedTable:
             # an empty cell is no reference and no source
             reference = line(_cell(row, layout.ref))
             translated = _cell(row, layout.src).strip()
-            identity = row[layout.id] if layout.id else None
+            identity = without_blanks(row[layout.id]) if layout.id else None
             nbest = NbestList(
                 identity or str(number),
                 [hypothesis],

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -56,6 +57,8 @@ IDS: dict[str, list[str]] = {
     "files again": ["spk/u-1.wav", "spk/u-2.wav", "spk/u-1.wav"],
 }
 REPEATED = ("adjacent", "apart", "files twice", "files again")
+BLANKS = {"blanks": ["my spk/a.wav", "my spk (2)/a.wav", "my spk/a b.wav"]}
+"""Paths that an id writes as in URLs."""
 FILES = ("files", "files twice", "files again")
 SIZES = {"one": (1,), "same": (2,), "mixed": (2, 1, 3)}
 
@@ -387,6 +390,7 @@ FORMS: dict[str, list[Form]] = {
                 ),
             ),
             references=True,
+            ids=(*IDS, *BLANKS),
             sources=True,
         )
     ],
@@ -403,7 +407,7 @@ FORMS: dict[str, list[Form]] = {
         )
     ],
     "tsv": [Form(table("tsv", "\t"), references=True, sources=True)],
-    "csv": [Form(table("csv", ","), references=True, sources=True)],
+    "csv": [Form(table("csv", ","), (*IDS, *BLANKS), references=True, sources=True)],
     "nemo-beams": [
         Form(
             lines(
@@ -430,6 +434,7 @@ FORMS: dict[str, list[Form]] = {
                 ),
             ),
             references=True,
+            ids=(*IDS, *BLANKS),
             sources=True,
         ),
         Form(  # a row for each hypothesis
@@ -529,7 +534,7 @@ def test_all_of_a_file_is_read_or_told(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    check(name, form, entries(IDS[ids], SIZES[size]), tmp_path, caplog, ids)
+    check(name, form, entries((IDS | BLANKS)[ids], SIZES[size]), tmp_path, caplog, ids)
 
 
 @pytest.mark.parametrize("ids", IDS)
@@ -577,7 +582,7 @@ def check(
     if not form.has_ids:
         return
     numbered = name in ("brain-to-text", "opennmt", "nemo-beams")
-    assert numbered or [nbest.id for nbest in lists] == [
+    assert numbered or [unquote(nbest.id) for nbest in lists] == [
         form.makes_ids.format(one.id) for one in every
     ]
     assert [len(nbest.hypotheses) for nbest in lists] == [
