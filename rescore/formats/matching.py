@@ -39,8 +39,7 @@ def part_of(path: str, offset: object) -> str:
         return path
     if not offset or not math.isfinite(offset) or not is_path(path):
         return path
-    start = float(offset)
-    return f"{path}@{int(start) if start.is_integer() else start}"
+    return f"{path}@{repr(offset).removesuffix('.0')}"
 
 
 def matched(ours: Iterable[str], theirs: Iterable[str]) -> dict[str, str]:

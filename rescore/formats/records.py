@@ -28,7 +28,14 @@ from rescore.formats.matching import part_of
 from rescore.formats.shaped import times_of
 from rescore.formats.shapes import shipped
 from rescore.formats.source import NULL, InputWarnings, Place, ReadOptions, Source
-from rescore.formats.text import Part, apart, grouped, json_number, strip_markup
+from rescore.formats.text import (
+    Part,
+    apart,
+    grouped,
+    json_number,
+    rank_of,
+    strip_markup,
+)
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import Declared, option
 
@@ -539,22 +546,6 @@ def _identity(value: Mapping[str, Any], key: str) -> str:
     the start.
     """
     return part_of(str(value[key]), value.get("offset"))
-
-
-def rank_of(value: Any, place: str) -> int:
-    """Return the rank of a hypothesis, as a file has it.
-
-    Args:
-        value: A whole number, or a text that holds one.
-        place: The file and line, for the message.
-
-    Raises:
-        UserError: The value is no whole number.
-    """
-    number = json_number(value, place, RANK)
-    if not number.is_integer():
-        raise UserError(f"{place}: rank is {value!r}; give a whole number")
-    return int(number)
 
 
 def _are_objects(value: Any) -> bool:

@@ -13,18 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.files import short
 from rescore.formats.matching import matched
-from rescore.formats.source import InputWarnings, ReadOptions, Source, sniff
+from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
     add_once,
     are_numbers,
     begin_with_ids,
-    duplicated,
     first_words,
     has_entities,
     spelled_out,
@@ -33,6 +31,7 @@ from rescore.formats.text import (
     undo_entities,
     undo_marks,
 )
+from rescore.formats.texts import kind_of_texts, texts_by_id
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.parts import FORMATS
 
@@ -221,7 +220,7 @@ class TextFile:
         self._noun = "source text" if sources else "reference"
         is_detected = format_name is None and not output
         role = "src" if sources else "ref"
-        kind = _kind(source, role) if is_detected else None
+        kind = kind_of_texts(source, role) if is_detected else None
         # a log of a toolkit such as fairseq has lists without being JSON
         translates = _translates(kind)
         has_fields = kind is not None and hasattr(FORMATS[kind], "texts")
@@ -248,7 +247,7 @@ class TextFile:
 
     def _texts_of_lists(self, source: Source, kind: str, sources: bool) -> Texts:
         """Return the references or source texts of lists."""
-        texts = _of_records(source, kind, sources)
+        texts = texts_by_id(source, kind, sources)
         if not texts:
             raise UserError(f"{self.path}: no {self._noun}s in it")
         return texts
@@ -435,54 +434,6 @@ def _check_kind(source: Source, as_lines: bool) -> None:
 def _translates(kind: str | None) -> bool:
     """Return whether a toolkit of translation writes lists of a format."""
     return kind is not None and getattr(FORMATS[kind], "translates", False)
-
-
-def _kind(source: Source, role: str) -> str | None:
-    """Return the format of a file with references or source texts; None for lines of
-    text.
-    """
-    for name in TABLES:
-        if not source.peek.root and FORMATS[name].has_texts(source, role):
-            return name
-    kind = sniff(source)
-    return None if kind in TABLES else kind
-
-
-TABLES = ("tsv", "csv")
-"""Formats of tables, whose first line names the columns."""
-
-
-def _of_records(source: Source, kind: str, sources: bool) -> Texts:
-    """Return the references or source texts of lists, of a table, or of records.
-
-    Raises:
-        UserError: An id has two different texts.
-    """
-    texts: Texts = {}
-    places: dict[str, str] = {}
-    for name, own, place in _texts_with_ids(source, FORMATS[kind], sources):
-        if texts.setdefault(name, own) != own:
-            raise duplicated(name, place, places[name])
-        places.setdefault(name, place)
-    return texts
-
-
-def _texts_with_ids(
-    source: Source, reader: Any, sources: bool
-) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """Yield the id, the references or the source text, and the place of each list or
-    row that has these.
-    """
-    if hasattr(reader, "texts"):
-        yield from reader.texts(source, "src" if sources else "ref")
-        return
-    # some formats need a size to read hypotheses
-    for number, nbest in enumerate(reader.read(source, ReadOptions(size=1)), 1):
-        place = nbest.place or f"{source.name}: list {number}"
-        if sources and nbest.source is not None:
-            yield nbest.id, (nbest.source,), place
-        elif nbest.references and not sources:
-            yield nbest.id, nbest.references, place
 
 
 def _trn_texts(lines: Sequence[str], path: str) -> Texts | None:

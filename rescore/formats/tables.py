@@ -20,11 +20,10 @@ from rescore.formats.records import (
     Records,
     are_listed,
     keys_of_role,
-    rank_of,
     signed,
 )
 from rescore.formats.source import Place, ReadOptions, Source
-from rescore.formats.text import Part, apart, as_number, grouped, strip_markup
+from rescore.formats.text import Part, apart, as_number, grouped, rank_of, strip_markup
 from rescore.formats.writing import check_holds, line, opened
 from rescore.nbest import Hypothesis, NbestList
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from rescore.columns import FIRST_PASS
+from rescore.columns import FIRST_PASS, RANK
 from rescore.errors import UserError, counted
 from rescore.formats.source import REPEATED, SAME_ID, UTF8, InputWarnings, Source
 from rescore.nbest import Hypothesis, NbestList
@@ -534,6 +534,22 @@ def json_number(value: Any, place: str, what: str = "score") -> float:
         raise UserError(
             f"{place}: {what} has {len(str(value))} digits; no score has"
         ) from None
+
+
+def rank_of(value: Any, place: str) -> int:
+    """Return the rank of a hypothesis, as a file has it.
+
+    Args:
+        value: A whole number, or a text that holds one.
+        place: The file and line, for the message.
+
+    Raises:
+        UserError: The value is no whole number.
+    """
+    number = json_number(value, place, RANK)
+    if not number.is_integer():
+        raise UserError(f"{place}: rank is {value!r}; give a whole number")
+    return int(number)
 
 
 def field_of(value: Any, key: str) -> Any:

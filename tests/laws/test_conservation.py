@@ -681,3 +681,37 @@ def test_texts_of_a_file_are_matched_or_told(
     else:
         given = [nbest.source for nbest in read]
     assert given == [one.reference for one in theirs]
+
+
+# --- what is left unread -------------------------------------------------------------
+
+
+class Stops(Shouts):
+    """A reader that stops before the end."""
+
+    def read(self, source: Source, options: ReadOptions):  # type: ignore[no-untyped-def]
+        for nbest in super().read(source, options):
+            yield nbest
+            return
+
+
+def test_a_reader_that_stops_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = entries(IDS["plain"], SIZES["one"])
+    path = SHOUTS.write(every, tmp_path)
+    for reader, is_told in ((Stops(), True), (Shouts(), False)):
+        monkeypatch.setitem(FORMATS._parts, "shouts", (reader, "shouts"))
+        caplog.clear()
+        formats.read([path], format_name="shouts")
+        assert ("was not read to its end" in caplog.text) is is_told
+
+
+def test_columns_without_numbers_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    (tmp_path / "x.csv").write_text("id,text,score,lm,who\nu,a,-1,-2,Ann\n")
+    (nbest,) = formats.read([tmp_path / "x.csv"])
+    assert nbest.hypotheses[0].scores == {"s2s": -1.0, "lm": -2.0}
+    assert "1 column without numbers not read: who" in caplog.text
