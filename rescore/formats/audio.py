@@ -11,6 +11,7 @@ import base64
 import hashlib
 import io
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -140,11 +141,19 @@ def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestLis
 
 
 def _folder(folder: Path) -> Iterator[tuple[str, Audio]]:
-    """Yield files called ID.wav, in the folder or in folders within it."""
+    """Yield files called ID.wav, in the folder or in folders within it. Files of one
+    name are called after their paths in the folder.
+    """
+    files = []
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in ENDINGS and path.is_file():
+            files.append(path)
+    numbers = Counter(path.stem for path in files)
+    for path in files:
+        name = path.stem
+        if numbers[name] > 1:
             name = str(path.relative_to(folder))
-            yield name, Audio(str(path), name=name)
+        yield name, Audio(str(path), name=name)
 
 
 def _scp(source: Source) -> Iterator[tuple[str, Audio]]:
