@@ -15,10 +15,13 @@ from urllib.parse import unquote
 import pytest
 
 from rescore import formats
+from rescore.asr.formats.systems import align_systems, read_system
+from rescore.asr.formats.whole import read_systems
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import Audio, Hypothesis, NbestList
 from rescore.parts import FORMATS
+from tests.conftest import Run, assert_one_line_error
 
 # --- sets of lists -------------------------------------------------------------------
 
@@ -715,3 +718,105 @@ def test_columns_without_numbers_are_told(
     (nbest,) = formats.read([tmp_path / "x.csv"])
     assert nbest.hypotheses[0].scores == {"s2s": -1.0, "lm": -2.0}
     assert "1 column without numbers not read: who" in caplog.text
+
+
+# --- files of recordings -------------------------------------------------------------
+
+CUES = (
+    ("00:00:01,000", "00:00:02,000", ["one two"]),
+    ("00:00:03,000", "00:00:04,000", ["three", "four"]),
+    ("00:00:05,000", "00:00:06,000", ["five", "six seven"]),
+)
+SUBTITLES = {
+    f"{ending} {clock} {between!r} {within!r} {number}": (
+        ending,
+        head
+        + between.join(
+            f"{number.format(place)}{start[:clock]} --> {end[:clock]}\n"
+            + within.join(texts)
+            + "\n"
+            for place, (start, end, texts) in enumerate(CUES, 1)
+        ),
+    )
+    for ending, head in (("srt", ""), ("vtt", "WEBVTT\n\n"))
+    for clock in (12, 8)
+    for between in ("\n", "\n\n", "")
+    for within in ("\n", "\n\n")
+    for number in ("{}\n", "")
+    # behind an empty line, the line before a time is the name of a cue of WebVTT
+    if ending == "srt" or between or number
+}
+"""Subtitles with and without milliseconds, empty lines in cues, empty lines between
+cues, numbers.
+"""
+
+
+@pytest.mark.parametrize("name", SUBTITLES)
+def test_all_words_of_subtitles_are_read(name: str, tmp_path: Path) -> None:
+    ending, content = SUBTITLES[name]
+    (tmp_path / f"talk.{ending}").write_text(content)
+    ((recording,), *_) = (system.values() for system in read_systems([tmp_path]))
+    assert " ".join(recording.words) == "one two three four five six seven"
+    assert len(recording.times) == len(recording.words)
+
+
+TEXTS_OF_SYSTEMS = {
+    "kaldi": ("u-1 one\nu-2 two\nu-3 three\n", 3, "u-1 four\n"),
+    "trn": ("one (u-1)\ntwo (u-2)\nthree (u-3)\n", 3, "four\n"),
+    "brain-to-text": ("\none;-1;-2;-3;-4\ntwo;-1;-2;-3;-4\n", 3, None),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS_OF_SYSTEMS)
+def test_ids_of_a_systems_texts_are_no_words(name: str, tmp_path: Path) -> None:
+    content, number, damage = TEXTS_OF_SYSTEMS[name]
+    path = tmp_path / "a"
+    path.write_text(content)
+    lists = read_system(str(path))
+    words = " ".join(nbest.hypotheses[0].text for nbest in lists).split()
+    assert len(lists) == number and set(words) <= {"one", "two", "three"}
+    if damage is None:
+        return
+    path.write_text(content + damage)
+    for read in (lambda: read_system(str(path)), lambda: read_systems([path])):
+        with pytest.raises(UserError, match="line 4: "):
+            read()
+
+
+def test_systems_are_matched_among_all() -> None:
+    """What the first system lacks is one utterance of the others, not two."""
+    audio = Audio("/x/talk.wav", 2.0, 3.0)
+    first = [NbestList("u1", [Hypothesis("a")])]
+    second = [*first, NbestList("b2", [Hypothesis("b")], audio=audio)]
+    third = [*first, NbestList("c2", [Hypothesis("c")], audio=audio)]
+    aligned = align_systems({"a": first, "b": second, "c": third})
+    assert [nbest.id for nbest in aligned["c"]] == ["u1", "b2"]
+
+
+def test_all_tables_are_combined(rescore: Run, tmp_path: Path) -> None:
+    head = "id,a,b\n"
+    names = [tmp_path / "1.csv", tmp_path / "2.csv"]
+    names[0].write_text(f"{head}u-1,one,uno\n")
+    names[1].write_text(f"{head}u-2,two,dos\n")
+    fields = ("--field", "system=a", "--field", "system=b")
+    out = tmp_path / "out.jsonl"
+    assert not rescore("combine", *names, *fields, "-o", out).returncode
+    assert all(f'"{word}"' in out.read_text() for word in ("one", "uno", "two", "dos"))
+    names[1].write_text(f"{head}u-1,two,dos\n")
+    done = rescore("combine", *names, *fields, "-o", out)
+    assert_one_line_error(done, "2.csv: line 2: utterance u-1 is duplicated (first: ")
+
+
+def test_references_of_recordings_are_used_or_told(
+    rescore: Run, tmp_path: Path
+) -> None:
+    for name in ("a.ctm", "b.ctm"):
+        (tmp_path / name).write_text("t 1 0 1 hello\nv 1 1 1 there\n")
+    (tmp_path / "1.stm").write_text("t 1 x 0 2 hello\nv 1 x 0 2 there\n")
+    (tmp_path / "2.stm").write_text("u 1 x 0 2 other\n")
+    command = ("combine", "a.ctm", "b.ctm", "--ref", "1.stm", "--ref")
+    done = rescore(*command, "2.stm", "-o", "o.jsonl")
+    assert "2.stm: no output for 1 recording with a reference (first: u)" in done.stderr
+    (tmp_path / "2.stm").write_text("t 1 x 0 2 hi\n")
+    done = rescore(*command, "2.stm", "-o", "o.jsonl")
+    assert_one_line_error(done, "recording t has a reference in 1.stm, too")

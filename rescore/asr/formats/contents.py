@@ -284,7 +284,9 @@ def _is_heading(lines: Sequence[str], number: int) -> bool:
         return True
     if not line.strip() or number + 1 == len(lines):
         return False
-    is_name = is_first or line.strip().isdecimal()
+    # only WebVTT has cues with names
+    has_names = lines[0].startswith("WEBVTT")
+    is_name = (is_first and has_names) or line.strip().isdecimal()
     return is_name and _CUE.match(lines[number + 1]) is not None
 
 
