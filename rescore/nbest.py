@@ -156,6 +156,8 @@ class NbestList:
     (`rescore.lms.context`).
     """
     audio: Audio | None = None
+    place: str = field(default="", compare=False)
+    """The file and line where it begins, for messages; empty where nobody needs it."""
 
     def __post_init__(self) -> None:
         """

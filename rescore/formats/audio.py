@@ -11,6 +11,7 @@ import base64
 import hashlib
 import io
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,8 +25,9 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.files import loads, parsed
+from rescore.formats.matching import ByName, part_of
 from rescore.formats.source import Source
-from rescore.formats.text import add_once, field_of, identity_of, split_id, table
+from rescore.formats.text import add_once, field_of, split_id, table
 from rescore.formats.times import LATEST, Span
 from rescore.nbest import NO_AUDIO, Audio, NbestList
 
@@ -127,21 +129,31 @@ def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestLis
     Raises:
         UserError: An utterance is not in the file, or has no recording.
     """
-    recordings = table(path)
+    recordings = ByName(table(path), str(path))
     for nbest in lists:
-        if not recordings.get(nbest.id):
+        of_list = recordings.get(nbest.id)
+        if not of_list:
             raise UserError(
                 f"{path}: utterance {nbest.id} is not in it, or has no recording"
                 " behind it"
             )
-        yield replace(nbest, recording=recordings[nbest.id].split()[0])
+        yield replace(nbest, recording=of_list.split()[0])
 
 
 def _folder(folder: Path) -> Iterator[tuple[str, Audio]]:
-    """Yield files called ID.wav, in the folder or in folders within it."""
+    """Yield files called ID.wav, in the folder or in folders within it. Files of one
+    name are called after their paths in the folder.
+    """
+    files = []
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in ENDINGS and path.is_file():
-            yield path.stem, Audio(str(path), name=path.stem)
+            files.append(path)
+    numbers = Counter(path.stem for path in files)
+    for path in files:
+        name = path.stem
+        if numbers[name] > 1:
+            name = str(path.relative_to(folder))
+        yield name, Audio(str(path), name=name)
 
 
 def _scp(source: Source) -> Iterator[tuple[str, Audio]]:
@@ -183,7 +195,9 @@ def _manifest(source: Source) -> Iterator[tuple[str, Audio]]:
         path = field_of(value, "audio_filepath")
         if not isinstance(path, str):
             raise UserError(f"{place}: expected an object with audio_filepath")
-        name = identity_of(value.get("id", path))
+        name = str(value.get("id", path))
+        if "id" not in value:
+            name = part_of(path, value.get("offset"))
         yield name, manifest_audio(value, name, source.path.parent, place)
 
 
@@ -307,10 +321,10 @@ def with_audio(
     Raises:
         UserError: A recording is missing or cannot be used.
     """
-    known = recordings(paths)
+    known = ByName(recordings(paths), ", ".join(paths))
     absent = f"no recording in {', '.join(paths)}"
     for nbest in lists:
-        audio = known.get(nbest.id, nbest.audio) or NO_AUDIO
+        audio = known.get(nbest.id) or nbest.audio or NO_AUDIO
         audio = replace(audio, name=nbest.id, optional=allow_missing)
         yield replace(nbest, audio=_usable(audio, absent))
 

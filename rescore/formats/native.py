@@ -104,7 +104,9 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     peek = source.peek
     if peek.lines and "hyps" in peek.keys and not _has_numbered(peek):
         for place, line in source.filled():
-            yield from_json(loads(line, place, line=True), place)
+            nbest = from_json(loads(line, place, line=True), place)
+            nbest.place = place
+            yield nbest
     else:
         yield from _read_object(source)
 

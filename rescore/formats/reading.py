@@ -10,6 +10,7 @@ import logging
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -37,11 +38,13 @@ from rescore.formats.source import (
     NO_SCORES,
     TAGS,
     TWICE,
+    UNREAD,
     InputWarnings,
     ReadOptions,
     Source,
     sniff,
 )
+from rescore.formats.text import duplicated
 from rescore.formats.times import timed_pieces
 from rescore.formats.unknown import unknown
 from rescore.nbest import Header, Hypothesis, NbestList, are_means, check_scores
@@ -111,9 +114,9 @@ def iterate(
         UserError: A path has no known format or is damaged, a list lacks scores or has
             the id of another, or there is no list.
     """
-    seen = set[str]()
+    seen = _Ids()
     warnings = InputWarnings(strict)
-    options = options or ReadOptions()
+    options = _with_first_pass_named(options or ReadOptions(), s2s)
     for source in opened_all(paths, warnings, format_name, s2s, options):
         reader = _format(source, reader_name(source, format_name, options), options)
         lists = reader.read(source, options)
@@ -121,10 +124,8 @@ def iterate(
             lists = source.timed(lists)
         headers = _Headers(source, reader)
         for nbest in lists:
+            seen.add(nbest, source)
             place = f"{source.name}: utterance {nbest.id}"
-            if nbest.id in seen:
-                raise UserError(f"{place}: is duplicated; give each utterance once")
-            seen.add(nbest.id)
             check_scores(nbest, place)
             if _drop_tags(nbest):
                 warnings.add("list", TAGS, place)
@@ -135,9 +136,43 @@ def iterate(
             if (strict or not _is_scored(nbest)) and _has_copies(nbest):
                 warnings.add("list", TWICE, place)
             yield nbest
+        if source.has_rest:
+            warnings.add("file", UNREAD, source.name)
     warnings.report()
     if not seen:
         raise UserError(f"{_names(paths)}: no N-best list in it")
+
+
+def _with_first_pass_named(options: ReadOptions, s2s: str) -> ReadOptions:
+    """Return the options, which tell readers the column of the first pass."""
+    if s2s == options.first_pass:
+        return options
+    options = copy(options)
+    options.first_pass = s2s
+    return options
+
+
+class _Ids:
+    """The ids of the lists that were read, and where each was: no two utterances share
+    an id.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[str, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, nbest: NbestList, source: Source) -> None:
+        """Add a list.
+
+        Raises:
+            UserError: Another list has its id.
+        """
+        place = nbest.place or f"{source.name}: list {len(self) + 1}"
+        first = self._places.setdefault(nbest.id, place)
+        if first is not place:
+            raise duplicated(nbest.id, place, first)
 
 
 def read(

@@ -15,19 +15,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rescore.columns import FIRST_PASS, Column
+from rescore.columns import FIRST_PASS, RANK, Column
 from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats import paths
+from rescore.formats.matching import part_of
 from rescore.formats.shaped import times_of
 from rescore.formats.shapes import shipped
 from rescore.formats.source import NULL, InputWarnings, Place, ReadOptions, Source
-from rescore.formats.text import grouped, identity_of, json_number, strip_markup
+from rescore.formats.text import (
+    Part,
+    apart,
+    grouped,
+    json_number,
+    rank_of,
+    strip_markup,
+)
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import Declared, option
 
@@ -35,6 +43,8 @@ PARTS = ("_score", "_scores", "_logprob", "_log_prob")
 """Endings of keys that hold parts of a score, such as `am_score`."""
 PREDICTED = ("pred_text", "prediction", "predictions")
 """Keys of hypotheses beside which `text` is the reference."""
+TEXTS = ("text", "transcript", "transcription", "sentence")
+"""Keys of a text that is the only one beside an id: a reference or a source text."""
 SYSTEM = "system="
 """The beginning of the role of a further system's texts; each system has a role of its
 own.
@@ -143,11 +153,57 @@ class Records:
         layout = self.with_fields(options.of(Fields).fields)
         folder = source.path.parent
         records = _with_keys(records_of(source), layout.optional_keys, source.name)
+        is_listed = options.first_pass != FIRST_PASS
         lists = (
-            layout._list(value, number, folder, place, source.warnings)
+            layout._part(value, number, folder, place, source.warnings, is_listed)
             for number, value, place in records
         )
-        yield from grouped(lists, source.name)
+        yield from grouped(apart(lists, source.warnings))
+
+    def texts(
+        self, source: Source, role: str
+    ) -> Iterator[tuple[str, tuple[str, ...], str]]:
+        """Yield the references or source texts of records, which may have hypotheses,
+        too. A text without hypotheses beside it has any role.
+
+        Args:
+            source: JSON Lines, one JSON list or one JSON object.
+            role: `ref` or `src`.
+
+        Yields:
+            The id of each record that has such texts, its texts, and its place.
+
+        Raises:
+            UserError: A text is no text.
+        """
+        for number, value, place in records_of(source):
+            if not isinstance(value, dict):
+                raise _no_object(value, place)
+            id_key = first_of(value, (*self.id, *GENERIC.id))
+            identity = _identity(value, id_key) if id_key else str(number)
+            texts = self._texts_of(value, role, place)
+            if texts:
+                yield identity, texts, place
+            elif first_of(value, (*self.text, *GENERIC.text), null=True) is None:
+                keys = ", ".join(list(value)[:8])[:200] or "none"
+                raise UserError(
+                    f"{place}: no text under the keys {keys}; give each record a text"
+                )
+
+    def _texts_of(
+        self, value: dict[str, Any], role: str, place: str
+    ) -> tuple[str, ...]:
+        """Return the references or source texts of a record."""
+        segments = value.get("supervisions")
+        if segments and _are_objects(segments):  # a cut of lhotse
+            parts = [str(segment.get("text") or "") for segment in segments]
+            value = {**value, "text": " ".join(parts)}
+        if role == "ref":
+            keys = (*self.ref, *keys_of_role(value, role))
+            return replace(self, ref=keys)._references(value, "", place)
+        with_texts = replace(self, src=keys_of_role(value, role))
+        text = with_texts._source(value, place)
+        return () if text is None else (" ".join(text.split()),)
 
     @property
     def optional_keys(self) -> dict[str, str]:
@@ -197,30 +253,29 @@ class Records:
 
     # --- a record as a list ---
 
-    def _list(
+    def _part(
         self,
         value: Any,
         number: int,
         folder: Path,
         place: str,
         warnings: InputWarnings,
-    ) -> tuple[str | None, NbestList]:
+        is_listed: bool,
+    ) -> Part:
         """Return a record as a list, and its id if it is a single hypothesis, which
         further hypotheses may follow.
         """
         if isinstance(value, (str, list)):
             value = {self.text[0]: value}
         if not isinstance(value, dict):
-            raise UserError(
-                f"{place}: expected an object, found {json.dumps(value)[:40]}"
-            )
+            raise _no_object(value, place)
         value = self._with_named(value)
         key = self._text_key(value, place)
         value = self._with_texts(value, key, place, warnings)
         id_key = first_of(value, self.id)
         if id_key is None and "id" in self.named:
             raise _absent("id", self.id[0], value, place)
-        identity = identity_of(value[id_key]) if id_key else str(number)
+        identity = _identity(value, id_key) if id_key else str(number)
         hypotheses = []
         for entry, entry_place in self._entries(value, key, place):
             hypotheses.append(self._hypothesis(entry, entry_place))
@@ -240,9 +295,11 @@ class Records:
             from rescore.formats.audio import manifest_audio
 
             nbest.audio = manifest_audio(value, identity, folder, place)
-        if id_key is not None and isinstance(value[key], str):
-            return identity, nbest
-        return None, nbest
+        if id_key is None or not isinstance(value[key], str):
+            return Part(None, nbest, place)
+        if value.get(RANK) is not None:
+            hypotheses[0].rank = rank_of(value[RANK], place)
+        return Part(identity, nbest, place, is_listed or are_listed(nbest))
 
     def _with_named(self, value: dict[str, Any]) -> dict[str, Any]:
         """Return a record, or an object of a hypothesis, with the values of the places
@@ -447,6 +504,50 @@ class Records:
         return {name: Column.component(self.title) for name in own}
 
 
+def keys_of_role(names: Collection[str], role: str) -> tuple[str, ...]:
+    """Return the keys that references or source texts have, the likeliest first.
+
+    Args:
+        names: The keys of a record, or the columns of a table.
+        role: `ref` or `src`.
+    """
+    roles = {"ref": GENERIC.ref, "src": GENERIC.src}
+    if role == "ref" and not _PREDICTED.isdisjoint(names):
+        return (*roles[role], *TEXTS)
+    others = {*GENERIC.ref, *GENERIC.src, *GENERIC.score, RANK, *PREDICTED}
+    if others.difference(TEXTS).isdisjoint(names):
+        return (*roles[role], *TEXTS)
+    return roles[role]
+
+
+_PREDICTED = frozenset(PREDICTED)
+
+
+def are_listed(nbest: NbestList) -> bool:
+    """Return whether rows such as this are one list where they share an id: they have
+    scores or ranks. Numbers beside a reference may be anything, such as a duration.
+
+    Args:
+        nbest: The list of one row.
+    """
+    (hypothesis,) = nbest.hypotheses
+    if hypothesis.rank is not None or FIRST_PASS in hypothesis.scores:
+        return True
+    return bool(hypothesis.scores) and not nbest.references
+
+
+def _no_object(value: Any, place: str) -> UserError:
+    """Return the error about a record that is no object."""
+    return UserError(f"{place}: expected an object, found {json.dumps(value)[:40]}")
+
+
+def _identity(value: Mapping[str, Any], key: str) -> str:
+    """Return the id of a record as it stands; of a part of an audio file, the path and
+    the start.
+    """
+    return part_of(str(value[key]), value.get("offset"))
+
+
 def _are_objects(value: Any) -> bool:
     """Return whether a value is a list of objects."""
     if not isinstance(value, list) or not value:
@@ -593,8 +694,7 @@ NEMO = Records(
     text=("beams", "pred_text", "prediction"),
     score=("score", "pred_score"),
     id=("id", "audio_filepath"),
-    ref=("text", "reference"),
-    src=(),
+    ref=("text", "reference", "ref", "references"),
     needs=("audio_filepath",),
     timed="nemo",
 )

@@ -7,8 +7,6 @@ lists and texts without ids are paired by order.
 
 from __future__ import annotations
 
-import csv
-import io
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,22 +16,22 @@ from pathlib import Path
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
-from rescore.formats.records import records_of
-from rescore.formats.source import InputWarnings, ReadOptions, Source, sniff
+from rescore.files import short
+from rescore.formats.matching import matched
+from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
     add_once,
     are_numbers,
     begin_with_ids,
-    field_of,
     first_words,
     has_entities,
-    identity_of,
     spelled_out,
     split_id,
     split_trn,
     undo_entities,
     undo_marks,
 )
+from rescore.formats.texts import kind_of_texts, texts_by_id
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.parts import FORMATS
 
@@ -156,30 +154,17 @@ def with_sources(
             lists.
     """
     warnings = InputWarnings(strict)
-    kind = "plain" if path.suffix in (".csv", ".tsv") else None
-    file = TextFile(Source(path, warnings), kind, sources=True)
-    if kind is not None:
-        file.format = None
-        file.by_id = _sources_of_table(file.lines, path)
+    file = TextFile(Source(path, warnings), sources=True)
+    if not file.of_lists and path.suffix in (".csv", ".tsv"):
+        raise UserError(
+            f"{path}: the first line names no columns id and src; name them so"
+        )
     texts = with_references(lists, [file], warnings, allow_missing)
     warnings.report()
     return [
         replace(nbest, source=text.references[0])
         for nbest, text in zip(lists, texts, strict=True)
     ]
-
-
-def _sources_of_table(lines: list[str], path: Path) -> Texts:
-    """Return the source texts of a CSV or TSV with the columns id and src."""
-    delimiter = "," if path.suffix == ".csv" else "\t"
-    # one text, since a quoted cell may have several lines
-    text = io.StringIO("\n".join(lines))
-    rows = list(csv.DictReader(text, delimiter=delimiter))
-    if not rows or not {"id", "src"} <= rows[0].keys():
-        raise UserError(
-            f"{path}: the first line names no columns id and src; name them so"
-        )
-    return {row["id"]: (row["src"],) for row in rows}
 
 
 def _check_left_out(
@@ -234,10 +219,14 @@ class TextFile:
         self.format = format_name
         self._noun = "source text" if sources else "reference"
         is_detected = format_name is None and not output
-        kind = sniff(source) if is_detected else None
+        role = "src" if sources else "ref"
+        kind = kind_of_texts(source, role) if is_detected else None
         # a log of a toolkit such as fairseq has lists without being JSON
         translates = _translates(kind)
-        self.of_lists = is_detected and (bool(source.peek.root) or translates)
+        has_fields = kind is not None and hasattr(FORMATS[kind], "texts")
+        self.of_lists = is_detected and (
+            bool(source.peek.root) or translates or has_fields
+        )
         self.of_translations = self.of_lists and (
             translates or "src" in source.peek.keys
         )
@@ -258,7 +247,7 @@ class TextFile:
 
     def _texts_of_lists(self, source: Source, kind: str, sources: bool) -> Texts:
         """Return the references or source texts of lists."""
-        texts = _of_records(source, kind, sources)
+        texts = texts_by_id(source, kind, sources)
         if not texts:
             raise UserError(f"{self.path}: no {self._noun}s in it")
         return texts
@@ -320,7 +309,7 @@ class TextFile:
         """
         by_id = self._named(ids)
         if by_id is None and self._is_kaldi(ids):
-            by_id = self.kaldi_texts()
+            by_id = _renamed(self.kaldi_texts(), ids)
         if by_id is None:
             by_id = self._in_order(ids)
         elif self._is_beside_numbers(by_id, ids):
@@ -337,11 +326,13 @@ class TextFile:
         return {name: self._readings(name, by_id[name][0], escaped) for name in ids}
 
     def _named(self, ids: Sequence[str]) -> Texts | None:
-        """Return the texts of a file with certain ids. Case does not count in the ids
-        of trn, as in sclite.
+        """Return the texts of a file with certain ids, by the names of the lists. Case
+        does not count in the ids of trn, as in sclite.
         """
-        if self.of_lists or self.by_id is None:
-            return self.by_id
+        if self.by_id is None:
+            return None
+        if self.of_lists:
+            return _renamed(self.by_id, ids)
         known = set(ids)
         folded = {name.lower(): name for name in ids}
         names = {}
@@ -349,7 +340,8 @@ class TextFile:
             names[name] = name if name in known else folded.get(name.lower(), name)
         if len(set(names.values())) < len(names):
             return self.by_id
-        return {names[name]: texts for name, texts in self.by_id.items()}
+        by_id = {names[name]: texts for name, texts in self.by_id.items()}
+        return _renamed(by_id, ids)
 
     def _in_order(self, ids: Sequence[str]) -> Texts:
         """Return the lines as texts of the utterances in their order."""
@@ -387,7 +379,7 @@ class TextFile:
             Ids of the file; empty if it has no ids.
         """
         if self.by_id is None and self._is_kaldi(ids):
-            names = self.first
+            names = list(_renamed(dict.fromkeys(self.first, ()), ids))
         else:
             names = list(self._named(ids) or ())
         known = set(ids)
@@ -399,12 +391,12 @@ class TextFile:
         """Return whether the lines begin with the ids of the lists."""
         if self.format is not None:
             return self.format == "kaldi"
-        known = set(ids)
+        known = {*ids, *map(short, ids)}
         if not are_numbers(ids):
             if all(map(str.isdecimal, ids)):
                 # a part of numbered lists: sentences may begin with a number, too
                 return 2 * len(known.intersection(self.first)) > len(known)
-            return self.has_ids or not known.isdisjoint(self.first)
+            return self.has_ids or not known.isdisjoint(map(short, self.first))
         if self.has_ids and not all(map(str.isdecimal, self.first)):
             raise UserError(
                 f"{self.path}: its lines begin with ids such as {self.first[0]}, but"
@@ -412,6 +404,18 @@ class TextFile:
                 " or --ref-format plain if these are words"
             )
         return sorted(word for word in self.first if word in known) == sorted(ids)
+
+
+def _renamed(by_id: Texts, ids: Sequence[str]) -> Texts:
+    """Return texts by the names that lists have (`rescore.formats.matching`); a text
+    without a list keeps its name.
+
+    Args:
+        by_id: The texts of a file.
+        ids: The ids of the lists.
+    """
+    names = matched(ids, by_id)
+    return {names.get(name, name): texts for name, texts in by_id.items()}
 
 
 def _check_kind(source: Source, as_lines: bool) -> None:
@@ -430,39 +434,6 @@ def _check_kind(source: Source, as_lines: bool) -> None:
 def _translates(kind: str | None) -> bool:
     """Return whether a toolkit of translation writes lists of a format."""
     return kind is not None and getattr(FORMATS[kind], "translates", False)
-
-
-def _of_records(source: Source, kind: str, sources: bool) -> Texts:
-    """Return the references or source texts of lists of a format, or the references of
-    a manifest without hypotheses.
-    """
-    keys = set(source.peek.keys)
-    is_manifest = {"audio_filepath", "text"} <= keys
-    if is_manifest and not sources and not {"beams", "pred_text"} & keys:
-        return _of_manifest(source)
-    texts: Texts = {}
-    # some formats need a size to read hypotheses
-    for nbest in FORMATS[kind].read(source, ReadOptions(size=1)):
-        if sources and nbest.source is not None:
-            texts[nbest.id] = (nbest.source,)
-        elif nbest.references and not sources:
-            texts[nbest.id] = nbest.references
-    return texts
-
-
-def _of_manifest(source: Source) -> Texts:
-    """Return the texts of a NeMo manifest, as training reads it, by their ids or the
-    names of their audio files.
-    """
-    texts: Texts = {}
-    for _, value, place in records_of(source):
-        audio = field_of(value, "audio_filepath")
-        text = field_of(value, "text")
-        if not isinstance(audio, str) or not isinstance(text, str):
-            raise UserError(f"{place}: expected an object with audio_filepath and text")
-        name = identity_of(value.get("id", audio))
-        add_once(texts, name, (" ".join(text.split()),), place)
-    return texts
 
 
 def _trn_texts(lines: Sequence[str], path: str) -> Texts | None:
@@ -680,8 +651,8 @@ def _with_ids(output: TextFile, references: TextFile) -> Texts | None:
         return None
     if output.by_id is not None:
         return output.by_id
-    ids = set(references.ids)
-    names = set(output.first)
+    ids = set(map(short, references.ids))
+    names = set(map(short, output.first))
     if _is_numbered(output, references):
         return {
             name: (line,)
@@ -689,7 +660,9 @@ def _with_ids(output: TextFile, references: TextFile) -> Texts | None:
         }
     if references.format == "kaldi" or ids & names:
         return output.kaldi_texts()
-    shared = names.intersection(references.first)
+    if _has_numbers(output, references):
+        return output.kaldi_texts()
+    shared = names.intersection(map(short, references.first))
     if 1 < len(names) == len(output.first) and 2 * len(shared) > len(names):
         if begin_with_ids(output.lines, references.lines):
             return output.kaldi_texts()
@@ -700,6 +673,17 @@ def _with_ids(output: TextFile, references: TextFile) -> Texts | None:
         )
     _check_without_ids(output, references)
     return None
+
+
+def _has_numbers(output: TextFile, references: TextFile) -> bool:
+    """Return whether the lines of an output are numbered, as outputs of lists without
+    ids are, and the references are plain lines in the same order.
+    """
+    first = output.first
+    if len(first) < 2 or first[0] not in ("0", "1") or not are_numbers(first):
+        return False
+    is_plain = references.by_id is None and not references.has_ids
+    return is_plain and len(references.lines) == len(first)
 
 
 def _check_without_ids(output: TextFile, references: TextFile) -> None:

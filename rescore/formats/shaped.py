@@ -26,7 +26,7 @@ from rescore.formats.source import (
     ReadOptions,
     Source,
 )
-from rescore.formats.text import identity_of, json_number, stem_of, strip_markup
+from rescore.formats.text import json_number, stem_of, strip_markup
 from rescore.formats.times import (
     BackwardsError,
     Span,
@@ -145,7 +145,7 @@ class Shaped:
                 waiting += results
                 continue
             for number, result in enumerate(results, 1):
-                identity = identity_of(name)
+                identity = str(name)
                 if len(results) > 1:
                     identity = f"{identity}-{number}"
                 yield _named(result, identity)
@@ -197,7 +197,9 @@ def _is_json(path: Path) -> bool:
 
 def _named(result: _Result, name: str) -> NbestList:
     """Return a result as a list."""
-    return NbestList(name, result.hypotheses, result.references, result.source)
+    nbest = NbestList(name, result.hypotheses, result.references, result.source)
+    nbest.place = result.place
+    return nbest
 
 
 # --- results -------------------------------------------------------------------------
@@ -212,6 +214,7 @@ class _Result:
     speaker: str | None = None
     references: tuple[str, ...] = ()
     source: str | None = None
+    place: str = ""
 
 
 def results_of(
@@ -252,6 +255,7 @@ def results_of(
                 _label(result, shape.speaker, number),
                 _references(shape, document, place),
                 _text_or_none(document, shape.src, place),
+                of_result,
             )
         )
     return results

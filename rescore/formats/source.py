@@ -23,6 +23,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, NamedTuple, TypeVar, cast
 
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.files import absent, shown
 from rescore.options import OptionValues
@@ -83,6 +84,20 @@ TAGS = InputProblem(
     "has tags such as <|en|> in its texts",
     "have tags such as <|en|> in their texts",
     "; the tags were dropped",
+)
+SAME_ID = InputProblem(
+    "has the id of a row above and neither a score nor a rank",
+    "have the id of a row above and neither a score nor a rank",
+    "; such rows are different utterances, called ID#2, ID#3, ...; give --s2s rank if"
+    " they are one list",
+)
+REPEATED = InputProblem(
+    "stands in the file twice, word for word",
+    "stand in the file twice, word for word",
+    "; read once",
+)
+UNREAD = InputProblem(
+    "was not read to its end", "were not read to their ends", ", by their reader"
 )
 RANKED = (
     "; their order is the first pass (--s2s rank): minus the log of the rank; --scale 0"
@@ -343,6 +358,10 @@ class ReadOptions(OptionValues):
 
     in_python = False
     """Whether messages name options as Python does."""
+    first_pass: str = FIRST_PASS
+    """The column that becomes the first pass (--s2s); a column, or `rank`, says that
+    neighbours with one id are one list.
+    """
     beside: Sequence[str] = ()
     """Further inputs that are read with these options: an option that their readers
     take has a meaning in this call.
@@ -368,6 +387,8 @@ class Source:
         self.warnings = warnings or InputWarnings()
         self._reports = warnings is None
         self.path = Path(path)
+        self.has_rest = False
+        """Whether a reader has left lines unread."""
         self._file: IO[bytes] = io.BytesIO()
         """The file that is being read, for its position."""
         self.is_stdin = str(path) == "-"
@@ -508,6 +529,7 @@ class Source:
         """
         with self._open() as file:
             number = 0
+            self.has_rest = True
             while line := file.readline(LONGEST_LINE + 1):
                 number += 1
                 if len(line) > LONGEST_LINE:
@@ -519,6 +541,7 @@ class Source:
                 if crlf:
                     line = line.removesuffix("\r")
                 yield self._repaired(line, number)
+            self.has_rest = False
 
     def filled(self) -> Iterator[tuple[str, str]]:
         """Yield the lines that are not empty, as pairs of the place (file and number of

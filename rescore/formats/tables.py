@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,11 +12,22 @@ from typing import Any
 
 from rescore.columns import FIRST_PASS, RANK
 from rescore.errors import UserError, counted
-from rescore.formats.records import GENERIC, ROLES, Fields, Records, signed
+from rescore.files import without_blanks
+from rescore.formats.records import (
+    GENERIC,
+    ROLES,
+    Fields,
+    Records,
+    are_listed,
+    keys_of_role,
+    signed,
+)
 from rescore.formats.source import Place, ReadOptions, Source
-from rescore.formats.text import as_number, grouped, strip_markup
+from rescore.formats.text import Part, apart, as_number, grouped, rank_of, strip_markup
 from rescore.formats.writing import check_holds, line, opened
 from rescore.nbest import Hypothesis, NbestList
+
+log = logging.getLogger(__name__)
 
 NUMBER = re.compile(
     r"\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity)\s*", re.IGNORECASE
@@ -75,19 +87,55 @@ class DelimitedTable:
         Raises:
             UserError: A column is missing, or a line has another number of cells.
         """
-        yield from grouped(self._rows(source, options), source.name)
+        yield from grouped(apart(self._rows(source, options), source.warnings))
 
-    def _rows(
-        self, source: Source, options: ReadOptions
-    ) -> Iterator[tuple[str | None, NbestList]]:
-        """Yield the id of each line, and a list with its contents."""
+    def has_texts(self, source: Source, role: str) -> bool:
+        """Return whether the first line names a column of ids and a column of
+        references or source texts.
+
+        Args:
+            source: Any file.
+            role: `ref` or `src`.
+        """
         names = self._names(source.head)
-        fields = options.of(Fields).fields
-        layout = _Layout.of(GENERIC.with_fields(fields), names, source.name)
+        lower = {name.lower().strip() for name in names}
+        has_ids = not lower.isdisjoint(GENERIC.id)
+        return has_ids and _text_column(names, role) is not None
+
+    def texts(
+        self, source: Source, role: str
+    ) -> Iterator[tuple[str, tuple[str, ...], str]]:
+        """Yield the references or source texts of a table, which may have hypotheses,
+        too. A text without hypotheses beside it has any role.
+
+        Args:
+            source: The table.
+            role: `ref` or `src`.
+
+        Yields:
+            The id of each line with such a text, the text, and its place.
+
+        Raises:
+            UserError: A line has another number of cells.
+        """
+        names = self._names(source.head)
+        id_column = _column(GENERIC, "id", names, source.name)
+        column = _text_column(names, role)
+        if column is None:
+            return
+        for number, (row, place) in enumerate(self._cells(source, names), 1):
+            identity = without_blanks(_cell(row, id_column)) or str(number)
+            yield identity, (line(row[column]),), place
+
+    def _cells(
+        self, source: Source, names: list[str]
+    ) -> Iterator[tuple[dict[str, str], str]]:
+        """Yield the cells of each line but the first by the names of their columns, and
+        the file and line.
+        """
         delimiter = self._delimiter(source.head.partition("\n")[0])
         lines = (f"{line}\n" for line in source.lines(crlf=True))
         reader = csv.DictReader(lines, names, delimiter=delimiter, **self._quoting)
-        is_numeric: dict[str, bool] = {}
         for number, row in enumerate(_as_user_errors(reader, source.name)):
             if number == 0:
                 continue  # the names
@@ -97,19 +145,39 @@ class DelimitedTable:
                     f"{place}: expected {counted(len(names), 'column')}, as in the"
                     " first line; quote fields that contain a comma"
                 )
+            yield row, place
+
+    def _rows(self, source: Source, options: ReadOptions) -> Iterator[Part]:
+        """Yield the contents of each line, with the id of its list."""
+        names = self._names(source.head)
+        fields = options.of(Fields).fields
+        layout = _Layout.of(GENERIC.with_fields(fields), names, source.name)
+        is_numeric: dict[str, bool] = {}
+        for number, (row, place) in enumerate(self._cells(source, names), 1):
             text = strip_markup(row[layout.text])
             hypothesis = Hypothesis(text, layout.scores(row, is_numeric, place))
+            if row.get(RANK, "").strip():
+                hypothesis.rank = rank_of(row[RANK], place)
             # an empty cell is no reference and no source
             reference = line(_cell(row, layout.ref))
             translated = _cell(row, layout.src).strip()
-            identity = row[layout.id] if layout.id else None
+            identity = without_blanks(row[layout.id]) if layout.id else None
             nbest = NbestList(
                 identity or str(number),
                 [hypothesis],
                 references=(reference,) if reference else (),
                 source=translated or None,
             )
-            yield identity, nbest
+            is_listed = options.first_pass != FIRST_PASS or are_listed(nbest)
+            yield Part(identity, nbest, place, is_listed)
+        texts = [layout.more[name][0] for name, of in is_numeric.items() if not of]
+        if texts:
+            log.info(
+                "%s: %s without numbers not read: %s",
+                source.name,
+                counted(len(texts), "column"),
+                ", ".join(texts)[:200],
+            )
 
     # --- writing ---
 
@@ -320,6 +388,17 @@ def _column(records: Records, role: str, names: list[str], path: str) -> str | N
             f"{path}: no column {keys[0]} (there are {', '.join(names)}); correct"
             f" --field {role}=NAME"
         )
+    return None
+
+
+def _text_column(names: list[str], role: str) -> str | None:
+    """Return the column of references or source texts; where no column has this role,
+    that of the only text.
+    """
+    lower = {name.lower().strip(): name for name in names}
+    for key in keys_of_role(lower, role):
+        if key in lower:
+            return lower[key]
     return None
 
 

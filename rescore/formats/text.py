@@ -10,10 +10,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from rescore.columns import FIRST_PASS, RANK
 from rescore.errors import UserError, counted
-from rescore.formats.source import UTF8, InputWarnings, Source
+from rescore.formats.source import REPEATED, SAME_ID, UTF8, InputWarnings, Source
 from rescore.nbest import Hypothesis, NbestList
 from rescore.options import Declared, option
 
@@ -129,17 +130,65 @@ def detokeniser(language: str) -> Callable[[str], str]:
 # --- from lines to lists -------------------------------------------------------------
 
 
-def grouped(
-    parts: Iterable[tuple[str | None, NbestList]],
-    name: str,
-    more_references: bool = False,
-) -> Iterator[NbestList]:
-    """Yield lists, in which neighbouring parts with the same id are joined.
+class Part(NamedTuple):
+    """The contents of one line or record: a hypothesis, a reference, a source."""
+
+    id: str | None
+    """The list that it belongs to; None for a whole list."""
+    nbest: NbestList
+    place: str
+    """The file and line, for messages."""
+    is_listed: bool = True
+    """Whether the format says that neighbours with this id are one list."""
+
+
+def apart(parts: Iterable[Part], warnings: InputWarnings) -> Iterator[Part]:
+    """Yield the rows of a table or of records, in which different utterances have
+    different ids.
+
+    Corpora such as FLEURS give an id to a sentence that several speakers read. Rows
+    with a reference each, and neither a score nor a rank, are such utterances: from the
+    second on, they are called ID#2, ID#3, ...
 
     Args:
-        parts: An id and a list with the contents of one line (a hypothesis, a
-            reference, a source); or None and a whole list.
-        name: The file, for messages.
+        parts: The rows.
+        warnings: Counts the rows that are renamed.
+
+    Raises:
+        UserError: Rows without references share an id.
+    """
+    numbers: dict[str, int] = {}
+    first: dict[str, Part] = {}
+    for part in parts:
+        if part.id is None or part.is_listed:
+            yield part
+            continue
+        number = numbers.get(part.id, 0) + 1
+        numbers[part.id] = number
+        if number == 1:
+            first[part.id] = part
+            yield part
+            continue
+        if not part.nbest.references:
+            raise UserError(
+                f"{part.place}: utterance {part.id[-80:]} is duplicated (first:"
+                f" {first[part.id].place[-80:]}); give each utterance its own id, or"
+                " --s2s rank if rows with one id are one list, best first"
+            )
+        _check_same_references(first[part.id].nbest, part)
+        warnings.add("row", SAME_ID, part.place)
+        part.nbest.id = f"{part.id}#{number}"
+        yield part._replace(id=part.nbest.id)
+
+
+def grouped(
+    parts: Iterable[Part], more_references: bool = False
+) -> Iterator[NbestList]:
+    """Yield lists, in which neighbouring parts with the same id are joined, if the
+    format says that they are one list.
+
+    Args:
+        parts: The contents of lines.
         more_references: Whether references add up; otherwise two different references
             are an error.
 
@@ -147,39 +196,78 @@ def grouped(
         UserError: Parts of a list have different references or sources.
     """
     current: NbestList | None = None
-    for identity, nbest in parts:
-        if current is not None and current.id == identity:
-            _join(current, nbest, name, more_references)
+    for part in parts:
+        is_next = current is not None and current.id == part.id
+        if is_next and part.is_listed:
+            _join(current, part, more_references)
             continue
         if current is not None:
-            yield current
+            yield _in_order_of_ranks(current)
             current = None
-        if identity is None:
-            yield nbest
+        part.nbest.place = part.place
+        if part.id is None:
+            yield _in_order_of_ranks(part.nbest)
         else:
-            current = nbest
+            current = part.nbest
     if current is not None:
-        yield current
+        yield _in_order_of_ranks(current)
 
 
-def _join(
-    current: NbestList, nbest: NbestList, name: str, more_references: bool
-) -> None:
-    """Add the contents of a part to the list that it belongs to."""
-    current.hypotheses += nbest.hypotheses
-    new = tuple(text for text in nbest.references if text not in current.references)
-    if new and current.references and not more_references:
+def _in_order_of_ranks(nbest: NbestList) -> NbestList:
+    """Return a list whose hypotheses have the ranks of the file. Without scores, the
+    ranks are the order; beside scores that all differ, they say nothing.
+
+    Raises:
+        UserError: Two hypotheses have the same rank.
+    """
+    ranks = [one.rank for one in nbest.hypotheses if one.rank is not None]
+    if not ranks:
+        return nbest
+    if len(set(ranks)) < len(ranks):
         raise UserError(
-            f"{name}: utterance {current.id}: its lines have different references"
-            f" ({current.references[0][:40]!r}, {new[0][:40]!r}); give a single"
-            " reference"
+            f"{nbest.place}: utterance {nbest.id}: two hypotheses have the rank"
+            f" {max(ranks, key=ranks.count)}; give each a rank of its own, or each"
+            " utterance an id of its own"
         )
-    current.references += new
+    scores = [one.scores.get(FIRST_PASS) for one in nbest.hypotheses]
+    has_no_scores = not any(one.scores for one in nbest.hypotheses)
+    if has_no_scores and len(ranks) == len(nbest.hypotheses):
+        nbest.hypotheses.sort(key=lambda one: one.rank or 0)
+    if has_no_scores or len(set(scores)) == len(scores):
+        for one in nbest.hypotheses:
+            one.rank = None
+    return nbest
+
+
+def _check_same_references(first: NbestList, part: Part) -> None:
+    """Check that a line with the id of a list has no other reference.
+
+    Raises:
+        UserError: It has another reference.
+    """
+    new = [text for text in part.nbest.references if text not in first.references]
+    if new and first.references:
+        raise UserError(
+            f"{part.place}: utterance {first.id}: its lines have different references"
+            f" ({first.references[0][:40]!r}, {new[0][:40]!r}); give a single"
+            " reference, or each utterance an id of its own"
+        )
+
+
+def _join(current: NbestList | None, part: Part, more_references: bool) -> None:
+    """Add the contents of a part to the list that it belongs to."""
+    assert current is not None
+    nbest = part.nbest
+    current.hypotheses += nbest.hypotheses
+    if not more_references:
+        _check_same_references(current, part)
+    known = current.references
+    current.references += tuple(text for text in nbest.references if text not in known)
     if nbest.source is None or nbest.source == current.source:
         return
     if current.source is not None:
         raise UserError(
-            f"{name}: utterance {current.id}: its lines have different sources;"
+            f"{part.place}: utterance {current.id}: its lines have different sources;"
             " give a single source"
         )
     current.source = nbest.source
@@ -290,6 +378,40 @@ def split_trn(line: str) -> tuple[str, str] | None:
     return line[: match.start()], match[1]
 
 
+def check_ids(lines: Sequence[tuple[str, str]]) -> None:
+    """Check that lines without ids are not those of a file in which most lines have an
+    id: a line of trn that lacks its id, or a line of Kaldi text whose id stands twice.
+
+    Args:
+        lines: The lines of a file that is neither trn nor Kaldi text, each behind its
+            place.
+
+    Raises:
+        UserError: Most lines have ids.
+    """
+    without = [place for place, line in lines if split_trn(line) is None]
+    if 0 < 2 * len(without) < len(lines):
+        raise UserError(
+            f"{without[0]}: no (id) at its end, unlike most lines of this file; add it"
+        )
+    places: dict[str, str] = {}
+    again = []
+    for place, line in lines:
+        word = split_id(line)[0]
+        if not _ID_OF_LINE.match(word):
+            return
+        if word in places:
+            again.append((word, place))
+        places.setdefault(word, place)
+    if again and 2 * len(places) > len(lines):
+        word, place = again[0]
+        raise duplicated(word, place, places[word])
+
+
+_ID_OF_LINE = re.compile(r"(?=.*\d)(?=.*[^\W\d]).*[\w][-_]\w")
+"""A word with letters, digits, and a hyphen or underscore between them."""
+
+
 def first_words(lines: Sequence[str]) -> list[str]:
     """Return the first words of the lines that are not empty."""
     return [split_id(line)[0] for line in lines if line.strip()]
@@ -306,13 +428,33 @@ def table(path: Path, warnings: InputWarnings | None = None) -> dict[str, str]:
         UserError: An utterance has two different values.
     """
     values: dict[str, str] = {}
-    for place, line in Source(path, warnings).filled():
+    places: dict[str, int] = {}
+    source = Source(path, warnings)
+    for number, line in enumerate(source.lines(), 1):
+        if not line.strip():
+            continue
+        place = f"{source.name}: line {number}"
         name, value = split_id(line)
         if values.setdefault(name, value) != value:
-            raise UserError(
-                f"{place}: utterance {name} is duplicated; give each utterance once"
-            )
+            raise duplicated(name, place, f"line {places[name]}")
+        if name in places:
+            source.warnings.add("line", REPEATED, place)
+        places.setdefault(name, number)
     return values
+
+
+def duplicated(name: str, place: str, other: str) -> UserError:
+    """Return the error about an id that names two utterances.
+
+    Args:
+        name: The id.
+        place: The file and line of the second utterance.
+        other: The place of the first.
+    """
+    return UserError(
+        f"{place}: utterance {name[-120:]} is duplicated (first: {other[-80:]}); give"
+        " each utterance once"
+    )
 
 
 def numbered(folder: Path, pattern: re.Pattern[str]) -> list[Path]:
@@ -394,6 +536,22 @@ def json_number(value: Any, place: str, what: str = "score") -> float:
         ) from None
 
 
+def rank_of(value: Any, place: str) -> int:
+    """Return the rank of a hypothesis, as a file has it.
+
+    Args:
+        value: A whole number, or a text that holds one.
+        place: The file and line, for the message.
+
+    Raises:
+        UserError: The value is no whole number.
+    """
+    number = json_number(value, place, RANK)
+    if not number.is_integer():
+        raise UserError(f"{place}: rank is {value!r}; give a whole number")
+    return int(number)
+
+
 def field_of(value: Any, key: str) -> Any:
     """Return a field of a JSON object; None for a value that is no object.
 
@@ -434,25 +592,11 @@ def literal_words(text: str, place: str) -> str:
 
 # --- names of utterances -------------------------------------------------------------
 
-_AUDIO = re.compile(r"\.(wav|flac|mp3|ogg|m4a|opus|sph)$")
 _ENDINGS = re.compile(
     r"(?:\.(?:wav|flac|mp3|ogg|m4a|opus|sph|mp4|webm))?"
     r"(?:\.(?:json|jsonl|txt|srt|vtt|nbest|score|out|slf|lat|htk|fst))*(?:\.gz|\.xz)?$",
     re.IGNORECASE,
 )
-
-
-def identity_of(value: Any) -> str:
-    """Return an id as text; of the path of an audio file, its name without folder and
-    ending.
-
-    Args:
-        value: A text or a number.
-    """
-    text = str(value)
-    if _AUDIO.search(text):
-        return utterance_of(text)
-    return text
 
 
 def utterance_of(path: str) -> str:

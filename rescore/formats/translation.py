@@ -12,10 +12,12 @@ from dataclasses import dataclass
 
 from rescore.columns import FIRST_PASS, SUM, Column
 from rescore.errors import UserError, counted
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import InputProblem, ReadOptions, Source
 from rescore.formats.text import (
     ListSize,
+    Part,
     as_number,
+    duplicated,
     grouped,
     portions,
     strip_markup,
@@ -80,9 +82,30 @@ class _Fairseq:
             if match is not None:
                 index = int(match[2])
                 nbest = lists.setdefault(index, NbestList(str(index), []))
+                nbest.place = nbest.place or place
+                _check_once(nbest, match[1], match[3] or "", place)
                 _add_line(nbest, match[1], match[3] or "", lenpen, place)
         for index in sorted(lists):
             yield lists[index]
+
+
+def _check_once(nbest: NbestList, kind: str, rest: str, place: str) -> None:
+    """Check that a sentence has a single source and a single reference.
+
+    Raises:
+        UserError: A line has another one.
+    """
+    is_source = kind == "S" and nbest.source is not None
+    if not is_source and not (kind == "T" and nbest.references):
+        return
+    if is_source and nbest.source == _source(rest) and not nbest.hypotheses:
+        return
+    raise duplicated(nbest.id, place, nbest.place)
+
+
+def _source(rest: str) -> str:
+    """Return the source text of an S- line."""
+    return undo_entities(undo_bpe(rest))
 
 
 def _add_line(
@@ -98,7 +121,7 @@ def _add_line(
         place: The file and line, for messages.
     """
     if kind == "S":
-        nbest.source = undo_entities(undo_bpe(rest))
+        nbest.source = _source(rest)
         return
     if kind == "T":
         nbest.references = (strip_markup(rest.replace("<<unk>>", "<unk>")),)
@@ -135,6 +158,12 @@ def _score_and_text(rest: str, place: str) -> tuple[float, str]:
 # --- Moses ---------------------------------------------------------------------------
 
 _COMPONENT = Column.component("moses")
+ALIGNED = InputProblem(
+    "has cells behind the total, such as alignments",
+    "have cells behind the total, such as alignments",
+    "; these were not read",
+    logging.INFO,
+)
 _FIRST = re.compile(r"\s*\d+\s*\|\|\|")
 
 
@@ -162,18 +191,20 @@ class _Moses:
         Raises:
             UserError: A line has too few columns, or a score is no number.
         """
-        yield from grouped(self._lines(source), source.name)
+        yield from grouped(self._lines(source))
 
-    def _lines(self, source: Source) -> Iterator[tuple[str, NbestList]]:
+    def _lines(self, source: Source) -> Iterator[Part]:
         """Yield the id of each line, and a list of its hypothesis."""
         columns: dict[str, Column] = {}
         header = Header(records=columns)  # one for all lists: it grows with new names
         for place, text in source.filled():
-            name, hypothesis = _entry(text, place)
+            name, hypothesis, more = _entry(text, place)
+            if more:
+                source.warnings.add("line", ALIGNED, place)
             for column in hypothesis.scores:
                 if column != FIRST_PASS:
                     columns.setdefault(column, _COMPONENT)
-            yield name, NbestList(name, [hypothesis], header=header)
+            yield Part(name, NbestList(name, [hypothesis], header=header), place)
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """Write a line for each hypothesis: each column but the first pass is a
@@ -204,23 +235,22 @@ class _Moses:
             _write_beside(path, "ref", "references", references)
 
 
-def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
-    """Return the id and the hypothesis of a line."""
+def _entry(text: str, place: str) -> tuple[str, Hypothesis, list[str]]:
+    """Return the id and the hypothesis of a line, and the cells behind the total."""
     columns = [column.strip() for column in text.split("|||")]
     if len(columns) == 3 and "=" in columns[2]:
         # marian-scorer --n-best adds its score to lists without totals
         features = list(_features(columns[2], place).values())
         if len(features) == 1:
-            return columns[0], Hypothesis(
-                strip_markup(columns[1]), {FIRST_PASS: features[0]}
-            )
+            scores = {FIRST_PASS: features[0]}
+            return columns[0], Hypothesis(strip_markup(columns[1]), scores), []
     if len(columns) < 4:
         raise UserError(
             f"{place}: expected `id ||| hypothesis ||| features ||| total`, found"
             f" {counted(len(columns), 'column')}"
         )
     scores = {FIRST_PASS: as_number(columns[3], place), **_features(columns[2], place)}
-    return columns[0], Hypothesis(strip_markup(columns[1]), scores)
+    return columns[0], Hypothesis(strip_markup(columns[1]), scores), columns[4:]
 
 
 def _features(text: str, place: str) -> dict[str, float]:

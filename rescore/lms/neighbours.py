@@ -12,6 +12,7 @@ from itertools import groupby, islice
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
+from rescore.files import AUDIO_PATH
 from rescore.lms.base import WithNeighbours
 from rescore.nbest import NbestList, ranking
 
@@ -28,7 +29,9 @@ def recording(nbest_id: str) -> str:
     Args:
         nbest_id: The id of an utterance.
     """
-    return re.sub(r"(^|[-_./:])[^-_./:]*$", "", nbest_id)
+    # an audio file is the utterance; its ending names no recording
+    name = AUDIO_PATH.sub("", nbest_id)
+    return re.sub(r"(^|[-_./:])[^-_./:]*$", "", name)
 
 
 def recording_of(nbest: NbestList) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 import re2
 
 from rescore.errors import UserError, counted
+from rescore.files import short
 from rescore.metrics.base import Counts
 from rescore.nbest import NbestList, content_key, hash_of_set
 
@@ -24,7 +25,8 @@ def speakers(ids: Sequence[str], pattern: str | None = None) -> list[str]:
     """Return the speaker (or document) of each utterance.
 
     Args:
-        ids: Ids of utterances.
+        ids: Ids of utterances; of paths of audio files, the names are searched before
+            the folders.
         pattern: A regular expression whose first group is the speaker; None for
             `SPEAKER`.
 
@@ -36,7 +38,8 @@ def speakers(ids: Sequence[str], pattern: str | None = None) -> list[str]:
     group = min(1, expression.groups)
     labels = []
     for name in ids:
-        match = expression.search(name)
+        # folders may have hyphens, too
+        match = expression.search(short(name)) or expression.search(name)
         speaker = match[group] if match else None
         if speaker is None:
             raise UserError(

@@ -57,7 +57,7 @@ def texts(nbest: NbestList) -> list[tuple[str, object]]:
 def test_slf(tmp_path: Path) -> None:
     (tmp_path / "x.lat").write_text(SLF)
     (nbest,) = found(tmp_path / "x.lat")
-    assert nbest.id == "spk-u1"
+    assert nbest.id == "data/spk-u1.mfc"
     hello, hollow = -0.5 * 158 - 10 * 1.5 - 4, -0.5 * 148 - 10 * 3.75 - 4
     assert texts(nbest) == [("HELLO WORLD", hello), ("HOLLOW WORLD", hollow)]
     assert nbest.hypotheses[0].scores == {
@@ -105,7 +105,7 @@ def test_several_slf_in_one_stream(rescore: Run) -> None:
     done = rescore("convert", "-", "-o", "-", input=SLF + SLF.replace("u1", "u2"))
     assert [
         line["id"] for line in map(json.loads, done.stdout.splitlines()) if "id" in line
-    ] == ["spk-u1", "spk-u2"]
+    ] == ["data/spk-u1.mfc", "data/spk-u2.mfc"]
 
 
 def test_a_stream_is_read_lattice_by_lattice(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_stream_is_read_lattice_by_lattice(tmp_path: Path) -> None:
         SLF + SLF.replace("u1", "u2") + "UTTERANCE=u3\nI=0\nbroken\n"
     )
     lists = formats.iterate([tmp_path / "x"])
-    assert [next(lists).id, next(lists).id] == ["spk-u1", "spk-u2"]
+    assert [next(lists).id, next(lists).id] == ["data/spk-u1.mfc", "data/spk-u2.mfc"]
     with pytest.raises(UserError, match="line 37: expected fields NAME=VALUE"):
         next(lists)
 

@@ -35,7 +35,7 @@ def test_several_paths_of_sherpa(tmp_path: Path) -> None:
         ("HELLO WORLD", -1.5),
         ("HOLLOW", -2.5),
     ]
-    assert found.id == "a" and len(found.hypotheses[0].times) == 2
+    assert found.id == "./wavs/a.wav" and len(found.hypotheses[0].times) == 2
     for wrong, message in (
         (3, "hypotheses is no list"),
         ([3], 'the key "text" is missing'),

@@ -394,7 +394,7 @@ SAMPLES: dict[str, tuple[Any, list[Any]]] = {
                 ]
             },
         },
-        [("call", [("a cowl", 0.0, 2)])],
+        [("/x/call.wav", [("a cowl", 0.0, 2)])],
     ),
     "openai-batch": (
         {

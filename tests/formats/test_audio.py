@@ -15,6 +15,7 @@ import soundfile
 
 from rescore.errors import UserError
 from rescore.formats.audio import confined, digest, recordings, samples, with_audio
+from rescore.formats.matching import ByName
 from rescore.lms.base import Question
 from rescore.lms.cache import _key
 from rescore.nbest import NO_AUDIO, Audio, Hypothesis, NbestList
@@ -230,12 +231,14 @@ def test_folders_and_manifests(tmp_path: Path) -> None:
     (tmp_path / "m.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
     found = recordings([str(tmp_path / "m.json")])
     assert found == {
-        "a": Audio(str(folder / "a.wav")),
-        "x": Audio(str(tmp_path / "x.wav"), 1.0, 3.0),
+        "wav/a.wav": Audio(str(folder / "a.wav")),
+        "x.wav@1": Audio(str(tmp_path / "x.wav"), 1.0, 3.0),
     }
     sound(folder / "in" / "a.flac", seed=1)
-    with pytest.raises(UserError, match="utterance a has another recording"):
-        recordings([str(folder)])
+    known = ByName(recordings([str(folder)]), "wav")
+    assert known.get("in/a.flac") and known.get("b")
+    with pytest.raises(UserError, match="fit utterance a; give both files the same id"):
+        known.get("a")
 
 
 def test_requests_stay_in_their_folder(tmp_path: Path) -> None:

@@ -248,7 +248,7 @@ LINE = '{"id": "u", "hyps": [{"text": "a", "score": -1}]}'
             f'{LINE}\n{{"id": "v", "hyps": [{{"text"',
             "line 2, column .*: not valid JSON",
         ),
-        (f"{LINE}\n{LINE}\n", "utterance u: is duplicated"),
+        (f"{LINE}\n{LINE}\n", r"line 2: utterance u is duplicated \(first: .*line 1\)"),
         ('{"u": {"ref": "a"}}', "utterance u: no hypotheses"),
         ('{"id": "u", "hyps": []}', "utterance u: no hypotheses"),
         ("{}", "no N-best list in it"),

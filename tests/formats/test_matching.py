@@ -115,7 +115,7 @@ def test_lists_of_a_part_of_the_references(
     ]
     (tmp_path / "ref").write_text("".join(json.dumps(one) + "\n" for one in manifest))
     assert_one_line_error(
-        rescore(*command), "no list for 1 of its 4 utterances, first spk3-1"
+        rescore(*command), "no list for 1 of its 4 utterances, first /x/spk3-1.wav"
     )
 
 
@@ -132,7 +132,7 @@ def test_a_manifest_without_hypotheses(lists: Path, tmp_path: Path) -> None:
         '{"audio_filepath": "a.wav", "text": "a"}\n{"audio_filepath": "a.wav"}\n'
     )
     with pytest.raises(
-        UserError, match="line 2: expected an object with audio_filepath and text"
+        UserError, match="line 2: no text under the keys audio_filepath"
     ):
         formats.read([lists], references=tmp_path / "m.json")
 

@@ -61,7 +61,7 @@ def test_an_id_comes_back(tmp_path: Path) -> None:
     (tmp_path / "n.best").write_text(
         "0 ||| a ||| F= 1 ||| -1\n1 ||| a ||| F= 1 ||| -1\n0 ||| b ||| F= 1 ||| -1\n"
     )
-    with pytest.raises(UserError, match="utterance 0: is duplicated"):
+    with pytest.raises(UserError, match="utterance 0 is duplicated"):
         formats.read([tmp_path / "n.best"])
 
 

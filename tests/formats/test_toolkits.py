@@ -44,7 +44,10 @@ EXPECTED: dict[str, list[tuple[str, list[tuple[str, float]]]]] = {
         ("u2", [("yes", -4 * math.log(10)), ("yes sir", -5 * math.log(10))]),
     ],
     "icefall": [("cut-1", [("HOLLOW WORLD", 0.0)]), ("cut-2", [("A", 0.0)])],
-    "sherpa": [("0", [("HELLO WORLD", -0.75)]), ("1", [("", 0.0)])],
+    "sherpa": [
+        ("./wavs/0.wav", [("HELLO WORLD", -0.75)]),
+        ("./wavs/1.wav", [("", 0.0)]),
+    ],
     "wenet": [("u1", [("a b", -1.5), ("a", -2.25)]), ("u2", [("c", -3.0)])],
     "whisper": [("talk", [("Hello world. Bye.", -4.0)])],
     "parakeet": [("talk", [("hello world", -1.5), ("hollow world", -2.25)])],
@@ -56,7 +59,10 @@ EXPECTED: dict[str, list[tuple[str, list[tuple[str, float]]]]] = {
     "speech": [("call", [("hello", 0.0), ("hollow", -math.log(2))])],
     "hf": [("a", [("hello", -0.5), ("hollow", -1.0)])],
     "sockeye": [("1", [("ein Test", 0.0), ("der Test", -0.1)]), ("2", [("a", -1.0)])],
-    "nemo": [("utt1", [("hello", -1.5), ("hollow", -2.0)]), ("utt2", [("by", 0.0)])],
+    "nemo": [
+        ("/x/utt1.wav", [("hello", -1.5), ("hollow", -2.0)]),
+        ("/x/utt2.wav", [("by", 0.0)]),
+    ],
     "nemo-beams": [
         ("1", [("hello world", -1.5), ("hollow world", -2.5)]),
         ("2", [("", -0.5), ("a", -7.0)]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from rescore.asr.systems import combined, system_names
 from rescore.cli import options
 from rescore.cli.bridge import is_typed, refuse_beside
 from rescore.config import MEASURES, RunConfig
-from rescore.errors import OptionError, takes_no
+from rescore.errors import OptionError, UserError, counted, takes_no
 from rescore.formats.records import SYSTEM
 from rescore.formats.references import (
     References,
@@ -28,6 +28,7 @@ from rescore.formats.references import (
     with_sources,
 )
 from rescore.formats.source import InputWarnings
+from rescore.formats.text import duplicated
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, written_file
@@ -113,13 +114,16 @@ def _lists(
         if is_typed("s2s"):
             raise OptionError(takes_no("combine --field system=COLUMN", "--s2s"))
         for path in own.systems:
-            systems |= read_table_of_systems(
+            table = read_table_of_systems(
                 path,
                 fields,
                 format_name=inputs.format_name,
                 strict=inputs.strict,
                 more=inputs.read_options,
             )
+            for name, lists in table.items():
+                systems.setdefault(name, []).extend(lists)
+        _check_ids(systems)
         names = system_names(list(systems), own.name or list(systems))
         systems = dict(zip(names, systems.values(), strict=True))
         return _referred(combined(systems, words), inputs)
@@ -139,6 +143,20 @@ def _lists(
     return _referred(combined(systems, words), inputs)
 
 
+def _check_ids(systems: Mapping[str, Sequence[NbestList]]) -> None:
+    """Check that the tables of a set share no id.
+
+    Raises:
+        UserError: Two lines have the same id.
+    """
+    for lists in systems.values():
+        places: dict[str, str] = {}
+        for nbest in lists:
+            if nbest.id in places:
+                raise duplicated(nbest.id, nbest.place, places[nbest.id])
+            places[nbest.id] = nbest.place
+
+
 def _lists_of_recordings(
     own: Systems, inputs: options.InputOptions, names: Sequence[str], words: Normaliser
 ) -> Iterator[NbestList]:
@@ -154,12 +172,28 @@ def _lists_of_recordings(
         for place, system in enumerate(recordings):
             (recording,) = system.values()
             recordings[place] = {name: recording}
-    references = {}
-    for expected in recordings[len(names) :]:
+    references: dict[str, Recording] = {}
+    files: dict[str, str] = {}
+    for file, expected in zip(inputs.ref, recordings[len(names) :], strict=True):
         for name, reference in expected.items():
+            if name in files:
+                raise UserError(
+                    f"{file}: recording {name} has a reference in {files[name]}, too;"
+                    " give a single reference of each recording"
+                )
+            files[name] = file
             heard = recordings[0].get(name, Recording())
             references[name] = closest_readings(reference, heard)
     systems = dict(zip(names, recordings, strict=False))
+    heard_names = set().union(*systems.values())
+    unheard = [name for name in references if name not in heard_names]
+    if unheard:
+        log.warning(
+            "%s: no output for %s with a reference (first: %s)",
+            files[unheard[0]],
+            counted(len(unheard), "recording"),
+            unheard[0],
+        )
     return combine(systems, words, references or None)
 
 

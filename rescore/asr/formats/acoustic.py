@@ -14,6 +14,7 @@ from rescore.columns import FIRST_PASS, Column, free_name
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import (
+    Part,
     as_number,
     grouped,
     numbered,
@@ -122,11 +123,11 @@ class _Kaldi:
             costs = {}
             for name, file in self._costs(words.path.parent).items():
                 costs[name] = table(file, source.warnings)
-            yield from grouped(self._entries(words, costs, scale), words.name)
+            yield from grouped(self._entries(words, costs, scale))
 
     def _entries(
         self, words: Source, costs: dict[str, dict[str, str]], scale: float
-    ) -> Iterator[tuple[str, NbestList]]:
+    ) -> Iterator[Part]:
         """Yield each line as a list of one hypothesis, with its id.
 
         Args:
@@ -136,6 +137,8 @@ class _Kaldi:
         """
         columns: dict[str, Column] = {}
         header = Header(records=columns)
+        utterance = ""
+        ranks: set[str] = set()
         for place, line in words.filled():
             key, text = split_id(line)
             match = _NUMBERED.fullmatch(key)
@@ -147,7 +150,14 @@ class _Kaldi:
                 if name != FIRST_PASS:
                     columns.setdefault(name, self._column)
             hypothesis = Hypothesis(strip_markup(text), scores)
-            yield match[1], NbestList(match[1], [hypothesis], header=header)
+            if match[1] != utterance:
+                utterance = match[1]
+                ranks.clear()
+            if match[2] in ranks:
+                raise UserError(f"{place}: {key} is duplicated; give each line once")
+            ranks.add(match[2])
+            nbest = NbestList(match[1], [hypothesis], header=header)
+            yield Part(match[1], nbest, place)
 
 
 def _components(

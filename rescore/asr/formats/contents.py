@@ -228,7 +228,10 @@ def _check_order(alternatives: Sequence[CtmWord], word: CtmWord, place: str) -> 
 
 # --- subtitles -----------------------------------------------------------------------
 
-_CUE = re.compile(r"\s*((?:\d+:)?\d+:\d+[.,]\d+)\s+-->\s+((?:\d+:)?\d+:\d+[.,]\d+)")
+_CLOCK = r"(?:\d+:)?\d+:\d+(?:[.,]\d+)?"
+_CUE = re.compile(rf"\s*({_CLOCK})\s+-->\s+({_CLOCK})(?:\s|$)")
+_NO_CUE = re.compile(r"(?:NOTE|STYLE|REGION)(?:\s|$)")
+"""The beginning of a block of WebVTT that is no cue."""
 _TAG = re.compile(
     r"</?(?:b|i|u|s|c|ruby|rt|v|lang|font)(?:\.[^\s<>]*)?>"
     r"|<(?:v|lang|font)(?:\.[^\s<>]*)?\s[^<>]*>"
@@ -251,23 +254,55 @@ def cues(source: Source) -> Iterator[tuple[Times | None, list[str]]]:
     Raises:
         UserError: A time is wrong.
     """
+    lines = list(source.lines())
     span: Times | None = None
     waiting: list[str] = []
-    for line in source.lines():
-        if span and line.strip():
+    for number, line in enumerate(lines):
+        is_time = _CUE.match(line) is not None
+        if span and not (is_time or _is_heading(lines, number)):
             waiting.append(line)
             continue
-        if span and waiting:
-            yield span, waiting
-            waiting = []
-        match = _CUE.match(line)
+        yield from _cue(span, waiting)
+        waiting = []
         span = None
+        match = _CUE.match(line)
         if match:
             place = f"{source.name}: subtitle at {match[1]}"
             span = Span.read(match[1], match[2], place)
         yield None, [line]
-    if span and waiting:
-        yield span, waiting
+    yield from _cue(span, waiting)
+
+
+def _is_heading(lines: Sequence[str], number: int) -> bool:
+    """Return whether a line ends the cue before it: the number or the name of the next
+    cue, or the beginning of a note. An empty line alone ends no cue: programs write
+    texts with empty lines.
+    """
+    line = lines[number]
+    is_first = not lines[number - 1].strip()
+    if is_first and _NO_CUE.match(line):
+        return True
+    if not line.strip() or number + 1 == len(lines):
+        return False
+    # only WebVTT has cues with names
+    has_names = lines[0].startswith("WEBVTT")
+    is_name = (is_first and has_names) or line.strip().isdecimal()
+    return is_name and _CUE.match(lines[number + 1]) is not None
+
+
+def _cue(
+    span: Times | None, lines: list[str]
+) -> Iterator[tuple[Times | None, list[str]]]:
+    """Yield the lines of a cue; the empty lines around them one by one, with None."""
+    filled = [number for number, line in enumerate(lines) if line.strip()]
+    first = filled[0] if filled else len(lines)
+    last = filled[-1] + 1 if filled else len(lines)
+    for line in lines[:first]:
+        yield None, [line]
+    if filled:
+        yield span, lines[first:last]
+    for line in lines[last:]:
+        yield None, [line]
 
 
 def cue_words(lines: Sequence[str]) -> list[str]:

@@ -105,7 +105,6 @@ _SHORT = {
     "ngram": "n",
 }
 """The short names of fields that may be spelled out."""
-_AUDIO_ENDING = re.compile(r"\.(?:mfc|plp|fbk|fea|wav|flac|sph|lab|rec|lat|slf)$")
 _ESCAPED = re.compile(r"((?:\\0?[0-7]{3})+)|\\(.)")
 _NULL = "!NULL"
 _SILENT = frozenset(
@@ -273,14 +272,14 @@ class _Lattice:
     def nbest(self, name: str, options: Options) -> NbestList:
         """Return the best different texts.
 
-        The id is the header's name without folders and the ending of audio files.
+        The id is the name in the header, as it stands.
 
         Args:
             name: The id if the header has no name.
             options: The number of texts, and the scale of the acoustic scores.
         """
         self._check_size()
-        utterance = _AUDIO_ENDING.sub("", self.header.get("U", "").rpartition("/")[2])
+        utterance = self.header.get("U", "")
         columns = {ACOUSTIC, LANGUAGE}
         for link in self.links:
             columns.update(link.scores)

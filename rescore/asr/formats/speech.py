@@ -16,12 +16,12 @@ from rescore.formats.source import JsonPeek, Place, ReadOptions, Source
 from rescore.formats.tables import NUMBER
 from rescore.formats.text import (
     ListSize,
+    Part,
     as_number,
     grouped,
     literal_words,
     portions,
     strip_markup,
-    utterance_of,
 )
 from rescore.formats.times import Times, piece_times
 from rescore.nbest import Header, Hypothesis, NbestList
@@ -42,13 +42,16 @@ class _Icefall:
 
         Several `hyp` lines are several hypotheses. There are no scores.
         """
-        yield from grouped(self._entries(source), source.name, more_references=True)
+        yield from grouped(self._entries(source), more_references=True)
 
-    def _entries(self, source: Source) -> Iterator[tuple[str, NbestList]]:
+    def _entries(self, source: Source) -> Iterator[Part]:
         """Yield each line as a list of a reference or a hypothesis, with its id; a
-        hypothesis when the line behind it, which may hold its times, is read.
+        hypothesis when the line behind it, which may hold its times, is read. A
+        hypothesis behind a second reference begins another list.
         """
-        waiting: tuple[str, Hypothesis] | None = None
+        waiting: tuple[str, Hypothesis, str, bool] | None = None
+        heard = ""
+        is_again = False
         for place, line in source.filled():
             match = _RECOG.fullmatch(line)
             if match is None:
@@ -62,14 +65,24 @@ class _Icefall:
                 waiting[1].times = _word_times(waiting[1].text, value, place)
                 continue
             if waiting is not None:
-                yield waiting[0], NbestList(waiting[0], [waiting[1]])
+                yield _heard(*waiting)
                 waiting = None
             if kind == "ref":
-                yield name, NbestList(name, [], (literal_words(value, place),))
+                nbest = NbestList(name, [], (literal_words(value, place),))
+                yield Part(name, nbest, place)
+                is_again = name == heard
             elif kind == "hyp":
-                waiting = (name, Hypothesis(strip_markup(literal_words(value, place))))
+                text = strip_markup(literal_words(value, place))
+                waiting = (name, Hypothesis(text), place, not is_again)
+                heard = name
+                is_again = False
         if waiting is not None:
-            yield waiting[0], NbestList(waiting[0], [waiting[1]])
+            yield _heard(*waiting)
+
+
+def _heard(name: str, hypothesis: Hypothesis, place: str, is_listed: bool) -> Part:
+    """Return a line of a hypothesis."""
+    return Part(name, NbestList(name, [hypothesis]), place, is_listed)
 
 
 _TIMES = Shape(name="icefall", times="[]")
@@ -132,7 +145,7 @@ class _Sherpa:
             number += 1
             (result,) = results_of(self._shape, document, place, source.warnings)
             hypotheses = result.hypotheses
-            yield NbestList(name or str(number), hypotheses)
+            yield NbestList(name or str(number), hypotheses, place=place)
             name = ""
 
 
@@ -143,7 +156,7 @@ def _wave_file(line: str) -> str:
     """Return the utterance of the first wave file in a line, or an empty string."""
     for word in line.split():
         if word.lower().endswith(_AUDIO):
-            return utterance_of(word)
+            return word
     return ""
 
 
@@ -166,23 +179,25 @@ class _Wenet:
 
         WeNet leaves empty texts out: no candidate is one empty text.
         """
-        for nbest in grouped(self._entries(source), source.name):
+        for nbest in grouped(self._entries(source)):
             nbest.hypotheses = nbest.hypotheses or [Hypothesis("", {FIRST_PASS: 0.0})]
             yield nbest
 
-    def _entries(self, source: Source) -> Iterator[tuple[str, NbestList]]:
-        """Yield each line as a list of at most one hypothesis, with its id."""
+    def _entries(self, source: Source) -> Iterator[Part]:
+        """Yield each line as a list of at most one hypothesis, with its id; the line of
+        a wave file begins a list.
+        """
         name = ""
         for place, line in source.filled():
             mark, _, rest = line.partition(" ")
             if mark == "wav" and rest.strip():
                 name = rest.strip()
-                yield name, NbestList(name, [])
+                yield Part(name, NbestList(name, []), place, is_listed=False)
             elif mark == "candidate" and name:
                 score, _, text = rest.partition(" ")
                 scores = {FIRST_PASS: as_number(score, place)}
                 hypothesis = Hypothesis(strip_markup(text), scores)
-                yield name, NbestList(name, [hypothesis])
+                yield Part(name, NbestList(name, [hypothesis]), place)
             else:
                 raise UserError(f"{place}: expected `wav ID` or `candidate SCORE TEXT`")
 
@@ -243,7 +258,8 @@ class _BrainToText:
 
     def sniff(self, source: Source) -> bool:
         # four: the line is damaged
-        fields = source.head.partition("\n")[0].rstrip("\r").split(";")[:5]
+        head = source.head.lstrip("\r\n")  # an empty line is a trial without words
+        fields = head.partition("\n")[0].rstrip("\r").split(";")[:5]
         return (
             len(fields) > 3
             and all(map(NUMBER.fullmatch, fields[1:]))
@@ -265,7 +281,7 @@ class _BrainToText:
                     " `text;acoustic;ngram;llm;total` per hypothesis"
                 )
             hypotheses = list(self._hypotheses(fields, place))
-            yield NbestList(str(number), hypotheses, header=_PARTS)
+            yield NbestList(str(number), hypotheses, header=_PARTS, place=place)
 
     def _hypotheses(self, fields: list[str], place: str) -> Iterator[Hypothesis]:
         """Yield a hypothesis for each five fields."""

@@ -6,18 +6,20 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rescore import formats
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
+from rescore.files import short
+from rescore.formats.matching import matched
 from rescore.formats.outputs import is_text
 from rescore.formats.reading import check_options
 from rescore.formats.records import SYSTEM
 from rescore.formats.references import TextFile, best_lists, first_reading
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import are_numbers, identity_of
+from rescore.formats.text import are_numbers, check_ids
 from rescore.nbest import NbestList
 
 log = logging.getLogger(__name__)
@@ -94,6 +96,11 @@ def _texts(source: Source) -> list[NbestList]:
             f"{source.name}: which column has the texts? Say it with --field text=NAME"
             f" ({file.lines[0][:80]})"
         )
+    placed = []
+    for number, line in enumerate(file.lines, 1):
+        if line.strip():
+            placed.append((f"{source.name}: line {number}", line))
+    check_ids(placed)
     return best_lists(file.numbered_texts())
 
 
@@ -180,11 +187,14 @@ def align_systems(
     """
     (name, first), *others = systems.items()
     aligned = {name: list(first)}
+    every = list(first)
+    ids = {nbest.id for nbest in first}
     for other, lists in others:
-        aligned[other] = _matched(first, lists, f"{name} and {other}")
-    ids: set[str] = set()
-    for lists in aligned.values():
-        ids.update(nbest.id for nbest in lists)
+        aligned[other] = _matched(first, lists, f"{name} and {other}", every)
+        # what the first system lacks is matched between the others
+        new = [nbest for nbest in aligned[other] if nbest.id not in ids]
+        every += new
+        ids.update(nbest.id for nbest in new)
     for other, lists in aligned.items():
         absent = len(ids) - len(lists)
         if absent:
@@ -198,7 +208,10 @@ def align_systems(
 
 
 def _matched(
-    first: Sequence[NbestList], lists: Sequence[NbestList], both: str
+    first: Sequence[NbestList],
+    lists: Sequence[NbestList],
+    both: str,
+    every: Sequence[NbestList],
 ) -> list[NbestList]:
     """Return the lists of another system with the ids of the first, in its order; then
     the lists that the first lacks.
@@ -207,6 +220,7 @@ def _matched(
         first: The lists of the first system.
         lists: The lists of the other system.
         both: The names of both systems, for errors.
+        every: The lists of the first system, and those of others that it lacks.
     """
     ours = [nbest.id for nbest in first]
     theirs = [nbest.id for nbest in lists]
@@ -219,10 +233,9 @@ def _matched(
             )
             return list(lists)
     else:
-        for key in (_id, _audio):
-            matched = _matched_by(key, first, lists, both)
-            if matched is not None:
-                return matched
+        same = _matched_by_names(every, lists, both)
+        if same is not None:
+            return same
     references = [nbest.references for nbest in first]
     if all(references) and references == [nbest.references for nbest in lists]:
         pairs = zip(ours, lists, strict=True)
@@ -236,40 +249,47 @@ def _matched(
     )
 
 
-def _matched_by(
-    key: Callable[[NbestList], object],
-    first: Sequence[NbestList],
-    lists: Sequence[NbestList],
-    both: str,
+def _matched_by_names(
+    every: Sequence[NbestList], lists: Sequence[NbestList], both: str
 ) -> list[NbestList] | None:
-    """Return the lists of another system, matched by a key; None if no list of both
-    systems has the same key, or several lists of one system have the same.
+    """Return the lists of another system with our ids, matched by id or path, and the
+    rest by audio file; None if no list has a match.
+
+    Args:
+        every: The lists of the systems before it, with our ids.
+        lists: The lists of the other system.
+        both: The names of both systems, for errors.
     """
-    ours = {key(nbest): nbest for nbest in first}
-    theirs = {key(nbest): nbest for nbest in lists}
-    pairs = []
-    for name, nbest in ours.items():
-        if name in theirs:
-            pairs.append((nbest, theirs[name]))
-    if not pairs or len(ours) < len(first) or len(theirs) < len(lists):
+    ours = {nbest.id: nbest for nbest in every}
+    names = matched(ours, [nbest.id for nbest in lists])
+    taken = set(names.values())
+    by_audio = _by_audio([nbest for nbest in every if nbest.id not in taken])
+    known_audio = _by_audio([nbest for nbest in lists if nbest.id not in names])
+    for audio, nbest in known_audio.items():
+        if audio in by_audio:
+            names[nbest.id] = by_audio[audio].id
+    if not names:
         return None
+    place = {name: number for number, name in enumerate(ours)}
+    theirs = {names.get(nbest.id, nbest.id): nbest for nbest in lists}
+    both_have = sorted(theirs.keys() & ours, key=place.__getitem__)
+    pairs = [(ours[name], theirs[name]) for name in both_have]
     _check_references(pairs, both)
-    matched = [replace(their, id=our.id) for our, their in pairs]
-    return matched + [nbest for name, nbest in theirs.items() if name not in ours]
+    known = [replace(their, id=our.id) for our, their in pairs]
+    return known + [nbest for name, nbest in theirs.items() if name not in ours]
 
 
-def _id(nbest: NbestList) -> object:
-    """Return the id of a list."""
-    return nbest.id
-
-
-def _audio(nbest: NbestList) -> object:
-    """Return the name of the audio file and the start; a list without a recording is
-    called after its audio file.
+def _by_audio(lists: Iterable[NbestList]) -> dict[tuple[str, float], NbestList]:
+    """Return lists by the name of their audio file and the start; a list without a
+    recording is called after its audio file. Names of several lists are left out.
     """
-    if nbest.audio:
-        return identity_of(nbest.audio.path), nbest.audio.start
-    return nbest.id, 0.0
+    every: dict[tuple[str, float], list[NbestList]] = {}
+    for nbest in lists:
+        audio = (short(nbest.id), 0.0)
+        if nbest.audio:
+            audio = (short(nbest.audio.path), nbest.audio.start)
+        every.setdefault(audio, []).append(nbest)
+    return {audio: own[0] for audio, own in every.items() if len(own) == 1}
 
 
 def _check_references(pairs: Sequence[tuple[NbestList, NbestList]], both: str) -> None:

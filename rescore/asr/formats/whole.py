@@ -37,7 +37,7 @@ from rescore.formats.source import (
     Source,
     sniff,
 )
-from rescore.formats.text import split_id, split_trn, stem_of
+from rescore.formats.text import check_ids, split_id, split_trn, stem_of
 from rescore.formats.times import (
     Span,
     TimedWord,
@@ -236,8 +236,10 @@ def read_systems(
     split = _with_channels(systems)
     every = [_joined(files, known, split, warnings) for files in systems]
     warnings.report()
-    for path, recordings in zip(paths, every, strict=True):
-        if not recordings:
+    for path, files, recordings in zip(paths, systems, every, strict=True):
+        if files and not recordings and any(every):
+            log.warning("%s: no words in it", path)  # a CTM of a silent recording
+        elif not recordings:
             raise UserError(
                 f"{path}: no recording in it; give a file or a folder with CTM, STM,"
                 " SRT, VTT, JSON, trn or text"
@@ -362,7 +364,7 @@ def _recording(pieces: Sequence[_Piece]) -> Recording:
     for piece in pieces:
         recording.segments += piece.segments
         recording.spoken += piece.spoken
-        if " ".join(piece.words).lower() == _UNSCORED:
+        if _is_unscored(piece.words):
             recording.unscored += piece.times
         else:
             recording.add(piece.words, piece.times)
@@ -406,8 +408,12 @@ def _timed(
     ]
 
 
-_UNSCORED = "ignore_time_segment_in_scoring"
-"""The text of a segment of STM that sclite does not measure."""
+def _is_unscored(words: Iterable[str]) -> bool:
+    """Return whether a segment of STM has the mark of segments that sclite does not
+    measure.
+    """
+    marks = {word.lower().replace("_", "") for word in words}
+    return "ignoretimesegmentinscoring" in marks
 
 
 # --- measures ------------------------------------------------------------------------
@@ -495,7 +501,7 @@ def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[Nbe
             place += 1
         words[place].append(word)
     for place, (speaker, _, text) in enumerate(reference.segments):
-        if text.lower() == _UNSCORED:
+        if _is_unscored(text.split()):
             continue
         segment = f"{re.sub('[-_]', '.', speaker)}-{name}-{place + 1:05}"
         texts = readings(text, segment)
@@ -585,10 +591,13 @@ def _read_file(source: Source) -> _File:
     stem = stem_of(source)
     if kind in _READERS:
         return _File(source.name, stem, list(_READERS[kind](source)))
-    lines = [line for _, line in source.filled()]
+    placed = list(source.filled())
+    lines = [line for _, line in placed]
     if kind == "trn":
         lines = [line for line in lines if not line.startswith(";;")]
     texts = [_Piece(stem, line.split()) for line in lines] or [_Piece(stem, [])]
+    if kind == "plain":
+        check_ids(placed)
     if kind != "trn":
         return _File(
             source.name, stem, texts, _with_first_words(lines), kind == "kaldi"

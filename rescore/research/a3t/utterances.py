@@ -11,6 +11,7 @@ import numpy as np
 
 from rescore.errors import UserError, counted
 from rescore.formats.audio import check_length, recordings
+from rescore.formats.matching import ByName
 from rescore.formats.text import table
 from rescore.lms.base import Capabilities, Question, Streamed, TokenScores
 from rescore.nbest import NO_AUDIO, Audio
@@ -44,18 +45,19 @@ def read_utterances(audio: Sequence[str], texts: Sequence[Path]) -> list[Utteran
         UserError: There are no utterances, or an utterance has no recording, a
             recording that is too long, or no words.
     """
-    known = recordings(audio)
+    where = ", ".join(audio) or "--audio"
+    known = ByName(recordings(audio), where)
     utterances = []
     for path in texts:
         for name, words in table(path).items():
-            if name not in known:
-                where = ", ".join(audio) or "--audio"
+            recording = known.get(name)
+            if recording is None:
                 raise UserError(f"{path}: utterance {name}: no recording in {where}")
             if not words:
                 raise UserError(
                     f"{path}: utterance {name}: no words; remove the line, or add them"
                 )
-            recording = replace(known[name], name=name)
+            recording = replace(recording, name=name)
             check_length(recording, "the network", LONGEST)
             utterances.append(Utterance(recording, plain(words)))
     if not utterances:
