@@ -4,6 +4,7 @@ executing anything, and prompts.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import re
@@ -224,6 +225,17 @@ def _pickled(folder: Path) -> str:
     if not files:
         return ""
     return f" ({min(files).name} is pickled, and loading it could execute code)"
+
+
+def cache_name(model: Any) -> str:
+    """Return the name under which a model takes and gives keys and values of earlier
+    tokens: versions of transformers differ.
+
+    Args:
+        model: A model of transformers.
+    """
+    names = inspect.signature(model.forward).parameters
+    return "cache" if "cache" in names else "past_key_values"
 
 
 def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError, counted
-from rescore.large.hub import LOGITS, Template, load_model
+from rescore.large.hub import LOGITS, Template, cache_name, load_model
 from rescore.lms.base import ComputeOptions, Question, Spec
 from rescore.lms.causal import CausalScorer
 from rescore.lms.devices import DTYPES, choose_device, choose_precision
@@ -494,7 +494,7 @@ class HuggingFaceNetwork:
             inputs["position_ids"] = batch.tree.depth + len(batch.past)
             if batch.past:
                 past = self._past(batch.past, len(batch.tokens))
-                inputs["past_key_values"] = past
+                inputs[cache_name(self._model)] = past
                 inputs["use_cache"] = True
         else:
             columns = torch.arange(batch.tokens.shape[1], device=self._device)
@@ -545,7 +545,7 @@ class HuggingFaceNetwork:
                 "attention_mask": torch.ones(
                     1, len(tokens), dtype=torch.long, device=self._device
                 ),
-                "past_key_values": cache,
+                cache_name(self._model): cache,
                 "use_cache": True,
             }
             last = torch.tensor([len(rest) - 1], device=self._device)
