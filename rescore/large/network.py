@@ -18,7 +18,14 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError, counted
-from rescore.large.hub import LOGITS, Template, cache_name, load_model
+from rescore.large.hub import (
+    LOGITS,
+    Template,
+    cache_name,
+    check_numbers,
+    load_model,
+    told,
+)
 from rescore.lms.base import ComputeOptions, Question, Spec
 from rescore.lms.causal import CausalScorer
 from rescore.lms.devices import DTYPES, choose_device, choose_precision
@@ -414,7 +421,8 @@ class HuggingFaceNetwork:
         if not questions:
             return []
         texts = [question.text for question in questions]
-        encodings = self._tokenizer(texts, add_special_tokens=False, verbose=False)
+        with told(self._folder):
+            encodings = self._tokenizer(texts, add_special_tokens=False, verbose=False)
         results = []
         for index, ids in enumerate(encodings["input_ids"]):
             results.append(Encoded(tuple(ids), tuple(_words(encodings, index))))
@@ -435,9 +443,13 @@ class HuggingFaceNetwork:
         if not texts:
             return []
         whole = ["".join(parts) for parts in zip(before, texts, strict=True)]
-        encodings = self._tokenizer(
-            whole, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-        )
+        with told(self._folder):
+            encodings = self._tokenizer(
+                whole,
+                add_special_tokens=False,
+                return_offsets_mapping=True,
+                verbose=False,
+            )
         results = []
         for index, ids in enumerate(encodings["input_ids"]):
             begin = len(whole[index])
@@ -462,10 +474,13 @@ class HuggingFaceNetwork:
             rows: Places among the positions `batch.at`.
             targets: The token at each of these places.
         """
-        logits = self._logits(batch)
         rows = rows.to(self._device)
         targets = targets.to(self._device)
-        return logits[rows, targets] - logits.logsumexp(-1)[rows]
+        with told(self._folder):
+            logits = self._logits(batch)
+            log_probs = logits[rows, targets] - logits.logsumexp(-1)[rows]
+        check_numbers(log_probs, self._folder)
+        return log_probs
 
     def best(self, batch: Batch) -> Tensor:
         """Return the most probable token at each of the positions `batch.at`, of shape

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.large.hub import LOGITS, load_model
+from rescore.large.hub import LOGITS, check_numbers, load_model, told
 from rescore.lms.base import (
     Capabilities,
     ComputeOptions,
@@ -137,7 +137,6 @@ class Seq2SeqLM(Streamed):
         about = f"seq2seq {self._channel} {self._codes} {self.precision}"
         return hashlib.sha256(about.encode() + content_digest(self._folder)).hexdigest()
 
-    @torch.inference_mode()
     def as_scored(
         self, questions: Sequence[Question]
     ) -> Iterator[tuple[int, TokenScores]]:
@@ -146,6 +145,14 @@ class Seq2SeqLM(Streamed):
         Args:
             questions: Questions with a source.
         """
+        with told(self._folder):
+            yield from self._as_scored(questions)
+
+    @torch.inference_mode()
+    def _as_scored(
+        self, questions: Sequence[Question]
+    ) -> Iterator[tuple[int, TokenScores]]:
+        """Yield the places of questions with their scores."""
         places: dict[str, dict[str, list[int]]] = {}
         for place, question in enumerate(questions):
             given, predicted = question.pair(self._channel)
@@ -238,6 +245,7 @@ class Seq2SeqLM(Streamed):
             given = torch.tensor([rows[part.text][0] for part in batch])
             given = given.to(self._device)
             log_probs = self._log_probs(states[given], mask[given], batch)
+            check_numbers(log_probs, self._folder)
             for part, row in zip(batch, log_probs.double().cpu().numpy(), strict=True):
                 own = row[part.scored]
                 values[part.text][part.first : part.first + len(own)] = own

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.formats.audio import LONGEST, check_length, samples
-from rescore.large.hub import LOGITS, cache_name, load_model
+from rescore.large.hub import LOGITS, cache_name, check_numbers, load_model, told
 from rescore.lms.base import (
     Capabilities,
     ComputeOptions,
@@ -228,9 +228,10 @@ class SpeechModel(Streamed):
                 for place in own:
                     yield place, TokenScores([], np.zeros(0))
                 continue
-            ids = [self.ids(questions[place].text) for place in own]
-            with torch.inference_mode():
-                yield from zip(own, self._scores(audio, ids), strict=True)
+            with torch.inference_mode(), told(self._folder):
+                ids = [self.ids(questions[place].text) for place in own]
+                scores = self._scores(audio, ids)
+            yield from zip(own, scores, strict=True)
 
     def ids(self, text: str) -> list[int]:
         """Return the tokens of a text in the model's case."""
@@ -362,6 +363,7 @@ class SpeechModel(Streamed):
         logits = logits.float()
         log_probs = logits.gather(-1, ids[..., None]).squeeze(-1) - logits.logsumexp(-1)
         values = log_probs.double().cpu().numpy()
+        check_numbers(values, self._folder)
         results = []
         for row, text in enumerate(texts):
             names, unknown = self.names([*text, self._end])

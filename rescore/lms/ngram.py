@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rescore.errors import UserError, counted
-from rescore.files import sha256, write_text
+from rescore.files import naming, sha256, write_text
 from rescore.lms import kneser_ney, lexicon
 from rescore.lms.arpa import (
     END,
@@ -448,7 +448,7 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
     build_binary = find_tool("build_binary")
     names = ", ".join(map(str, options.text))
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out) as name:
+    with naming(out), tempfile.TemporaryDirectory(dir=out) as name:
         folder = Path(name)
         text = folder / "text"
         arpa = folder / "lm.arpa"
