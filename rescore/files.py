@@ -265,6 +265,25 @@ def resolved(path: Path) -> Path:
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Return a context in which errors of the system name a file: a full disk names
+    none.
+
+    Args:
+        path: The file or folder that is written.
+
+    Raises:
+        OSError: The error of the block, with the name.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`, which takes the place of `path` at the end.
 
@@ -288,7 +307,8 @@ def replacing(path: Path) -> Iterator[Path]:
         os.close(os.open(temporary, os.O_CREAT | os.O_WRONLY, 0o666))
         model = path if path.exists() else temporary
         mode = model.stat().st_mode & 0o7777
-        yield temporary
+        with naming(path):
+            yield temporary
         temporary.chmod(mode)
         temporary.replace(path)
     finally:

@@ -42,6 +42,8 @@ SHORTEST = 0.025
 """Seconds of an utterance, at least."""
 MOST_SAMPLES = 1 << 28
 """Samples of all channels of an utterance, at most."""
+RECENT = 16
+"""Recordings of requests that are kept in memory, at most."""
 BLOCK = 1 << 20
 """Samples of all channels that are in memory at once."""
 UNKNOWN_SIZE = 0x7FFFF000
@@ -456,10 +458,20 @@ def digest(audio: Audio) -> str:
 
 def _measured(audio: Audio) -> tuple[str, float]:
     """Return the hash and the length of a recording, in seconds."""
-    if audio.content is not None or not _is_file(audio.path):
+    if audio.content is not None:
+        return _read_content(audio)
+    if not _is_file(audio.path):
         return _read_through(audio, None)
     file = Path(audio.path).stat()
     return _read_through(audio, (file.st_mtime_ns, file.st_size))
+
+
+@lru_cache(maxsize=RECENT)
+def _read_content(audio: Audio) -> tuple[str, float]:
+    """Return the hash and the length of a recording that a request brings. The cache
+    holds the recording itself, so that it must be small.
+    """
+    return _read_through.__wrapped__(audio, None)
 
 
 @lru_cache(maxsize=1 << 16)

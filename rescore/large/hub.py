@@ -4,11 +4,12 @@ executing anything, and prompts.
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import re
 from collections.abc import Iterator
-from contextlib import redirect_stderr
+from contextlib import contextmanager, redirect_stderr
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
@@ -21,6 +22,16 @@ from rescore.lms.config import LIMITS
 
 log = logging.getLogger(__name__)
 
+ODD_FILES = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""Errors that the library raises where the files of a model have odd values."""
 LOGITS = 2**25
 """The largest number of logits of one batch: 128 MiB in float32."""
 NAME = re.compile(
@@ -224,6 +235,61 @@ def _pickled(folder: Path) -> str:
     if not files:
         return ""
     return f" ({min(files).name} is pickled, and loading it could execute code)"
+
+
+@contextmanager
+def told(folder: Path) -> Iterator[None]:
+    """Return a context in which errors of transformers become errors of the user: a
+    file of the model does not fit the others, or has odd values.
+
+    The traceback is logged for `--verbose`.
+
+    Args:
+        folder: The folder of the model.
+
+    Raises:
+        UserError: The library raised an error, other than a lack of memory.
+    """
+    try:
+        yield
+    except ODD_FILES as error:
+        kind = type(error).__name__
+        if kind == "OutOfMemoryError":
+            raise
+        log.debug("%s", folder, exc_info=True)
+        reason = " ".join(str(error).split())[:120]
+        raise UserError(
+            f"{folder}: transformers cannot compute with it ({kind}: {reason}); is a"
+            " file of the model damaged, or from another model?"
+        ) from None
+
+
+def check_numbers(log_probs: Any, folder: Path) -> None:
+    """Raise an error if a model computes something that is no number.
+
+    Args:
+        log_probs: An array or a tensor of log-probabilities.
+        folder: The folder of the model.
+
+    Raises:
+        UserError: A value is NaN.
+    """
+    if bool((log_probs != log_probs).any()):
+        raise UserError(
+            f"{folder}: a score is NaN; its weights are damaged, or too large for the"
+            " precision"
+        )
+
+
+def cache_name(model: Any) -> str:
+    """Return the name under which a model takes and gives keys and values of earlier
+    tokens: versions of transformers differ.
+
+    Args:
+        model: A model of transformers.
+    """
+    names = inspect.signature(model.forward).parameters
+    return "cache" if "cache" in names else "past_key_values"
 
 
 def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rescore.errors import UserError
-from rescore.large.hub import find
+from rescore.large.hub import find, told
 from rescore.lms.base import (
     Capabilities,
     ComputeOptions,
@@ -53,7 +53,8 @@ class HubKind(Kind):
                 " named OWNER/MODEL"
             )
         folder, revision = find(spec.path)
-        lm = self.load_folder(replace(spec, path=folder), computing)
+        with told(folder):
+            lm = self.load_folder(replace(spec, path=folder), computing)
         if revision is None:
             return lm
         return Wrapped(lm, model=f"{lm.model}:{revision}")

@@ -18,14 +18,28 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError, counted
-from rescore.large.hub import LOGITS, Template, load_model
+from rescore.large.hub import (
+    LOGITS,
+    Template,
+    cache_name,
+    check_numbers,
+    load_model,
+    told,
+)
 from rescore.lms.base import ComputeOptions, Question, Spec
 from rescore.lms.causal import CausalScorer
 from rescore.lms.devices import DTYPES, choose_device, choose_precision
 from rescore.lms.fast import Batch, Tree, quantised
 from rescore.lms.folders import content_digest
 from rescore.lms.masked import masked_scorer
-from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer, Request, Window
+from rescore.lms.scorers import (
+    ANY_DEPTH,
+    CONTEXT_TOKEN,
+    Encoded,
+    NetworkScorer,
+    Request,
+    Window,
+)
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +50,19 @@ PROBE = (
 """A text by which the loss of int8 is measured."""
 INT8_LOSS = 0.05
 """Nats per token of `PROBE` that int8 may change without a warning."""
+WINDOWS = (
+    "sliding_window",
+    "sliding_window_size",
+    "attention_chunk_size",
+    "attention_window_size",
+    "window_size",
+    "local_attention",
+    "local_attention_window_len",
+    "keep_window_size",
+)
+"""Names in configurations for the number of tokens that a token sees, in some layers or
+in all.
+"""
 SHORTEST_PAST = 32
 """The smallest number of tokens that are kept rather than read with each tree."""
 TRIAL_ERRORS = (
@@ -178,6 +205,7 @@ class HuggingFaceNetwork:
             UserError: The model cannot be loaded, or is of the other kind.
         """
         self._folder = folder
+        self._is_causal = not masked
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
         kind = "masked" if masked else "causal"
@@ -293,6 +321,31 @@ class HuggingFaceNetwork:
             )
 
     @cached_property
+    def window(self) -> int | None:
+        """The number of tokens that a token sees in some layers, itself included; None
+        if each token sees all tokens before it.
+        """
+        if set(getattr(self._config, "layer_types", None) or ()) == {"full_attention"}:
+            return None
+        sizes = []
+        for name in WINDOWS:
+            size = getattr(self._config, name, None)
+            if isinstance(size, int) and 0 < size < self.positions:
+                sizes.append(size)
+        return min(sizes, default=None)
+
+    @property
+    def deepest_tree(self) -> int:
+        """Tokens of the longest sequence that a tree may hold.
+
+        The mask of a tree lets a token see all tokens before it. Beyond its window, a
+        model must see less: it reads long sequences plainly, with its own mask.
+        """
+        if not self.reads_trees:
+            return 0
+        return ANY_DEPTH if self.window is None else self.window
+
+    @cached_property
     def reads_trees(self) -> bool:
         """Whether the model takes positions and a mask of who sees whom: tried on a
         tree of six tokens.
@@ -322,9 +375,8 @@ class HuggingFaceNetwork:
         """Whether the model continues keys and values of all tokens before: tried on
         three tokens behind three.
         """
-        for name in ("sliding_window", "attention_chunk_size"):
-            if getattr(self._config, name, None):
-                return False  # beyond its window, such a model must see less than all
+        if self.window is not None:
+            return False
         tokens = torch.arange(self._config.vocab_size)[None, -6:]
         depth = torch.arange(3)[None]
         visible = torch.ones(1, 3, 3, dtype=torch.bool).tril()
@@ -369,7 +421,8 @@ class HuggingFaceNetwork:
         if not questions:
             return []
         texts = [question.text for question in questions]
-        encodings = self._tokenizer(texts, add_special_tokens=False, verbose=False)
+        with told(self._folder):
+            encodings = self._tokenizer(texts, add_special_tokens=False, verbose=False)
         results = []
         for index, ids in enumerate(encodings["input_ids"]):
             results.append(Encoded(tuple(ids), tuple(_words(encodings, index))))
@@ -390,9 +443,13 @@ class HuggingFaceNetwork:
         if not texts:
             return []
         whole = ["".join(parts) for parts in zip(before, texts, strict=True)]
-        encodings = self._tokenizer(
-            whole, add_special_tokens=False, return_offsets_mapping=True, verbose=False
-        )
+        with told(self._folder):
+            encodings = self._tokenizer(
+                whole,
+                add_special_tokens=False,
+                return_offsets_mapping=True,
+                verbose=False,
+            )
         results = []
         for index, ids in enumerate(encodings["input_ids"]):
             begin = len(whole[index])
@@ -417,10 +474,13 @@ class HuggingFaceNetwork:
             rows: Places among the positions `batch.at`.
             targets: The token at each of these places.
         """
-        logits = self._logits(batch)
         rows = rows.to(self._device)
         targets = targets.to(self._device)
-        return logits[rows, targets] - logits.logsumexp(-1)[rows]
+        with told(self._folder):
+            logits = self._logits(batch)
+            log_probs = logits[rows, targets] - logits.logsumexp(-1)[rows]
+        check_numbers(log_probs, self._folder)
+        return log_probs
 
     def best(self, batch: Batch) -> Tensor:
         """Return the most probable token at each of the positions `batch.at`, of shape
@@ -449,7 +509,7 @@ class HuggingFaceNetwork:
             inputs["position_ids"] = batch.tree.depth + len(batch.past)
             if batch.past:
                 past = self._past(batch.past, len(batch.tokens))
-                inputs["past_key_values"] = past
+                inputs[cache_name(self._model)] = past
                 inputs["use_cache"] = True
         else:
             columns = torch.arange(batch.tokens.shape[1], device=self._device)
@@ -500,7 +560,7 @@ class HuggingFaceNetwork:
                 "attention_mask": torch.ones(
                     1, len(tokens), dtype=torch.long, device=self._device
                 ),
-                "past_key_values": cache,
+                cache_name(self._model): cache,
                 "use_cache": True,
             }
             last = torch.tensor([len(rest) - 1], device=self._device)
@@ -542,8 +602,10 @@ class HuggingFaceNetwork:
 
     def digest(self) -> bytes:
         """Return a digest of the model's folder and its precision."""
-        precision = b"" if self.precision == "float32" else self.precision.encode()
-        return content_digest(self._folder, precision)
+        settings = b"" if self.precision == "float32" else self.precision.encode()
+        if self._is_causal and self.window is not None:
+            settings += b" windows"  # scores of older versions saw beyond the window
+        return content_digest(self._folder, settings)
 
 
 def _at(logits: Tensor, targets: Tensor) -> Tensor:

@@ -8,16 +8,18 @@ al. 2019). A source is encoded once for all hypotheses of its list.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from rescore.errors import UserError
-from rescore.large.hub import LOGITS, load_model
+from rescore.large.hub import LOGITS, check_numbers, load_model, told
 from rescore.lms.base import (
     Capabilities,
     ComputeOptions,
@@ -27,12 +29,29 @@ from rescore.lms.base import (
 )
 from rescore.lms.devices import DTYPES, choose_device, choose_precision
 from rescore.lms.folders import content_digest
-from rescore.lms.scorers import batches
+from rescore.lms.scorers import batches, padded, windows
 
-IGNORED = -100
-"""The label of padding in transformers."""
+log = logging.getLogger(__name__)
+
+ANY_LENGTH = 1 << 62
+"""The length of texts for a network without a limit."""
 LONGEST_BUDGET = 4096
 """The largest default number of tokens of a batch."""
+
+
+class _Part(NamedTuple):
+    """A part of a predicted text that the decoder reads."""
+
+    text: int
+    """The number of the text."""
+    inputs: Sequence[int]
+    """The tokens that the decoder reads."""
+    labels: Sequence[int]
+    """The token that each of them predicts."""
+    first: int
+    """The place in the text of the first token that is scored here."""
+    scored: slice
+    """The places of the labels that are scored here."""
 
 
 class Seq2SeqLM(Streamed):
@@ -84,9 +103,28 @@ class Seq2SeqLM(Streamed):
         if target is not None:
             self._check_language(target)
             self._tokenizer.tgt_lang = target
+        self._pad = self._padding()
+        self._room = (
+            positions(self._model.get_encoder()),
+            positions(self._model.get_decoder()),
+        )
+        """Tokens that the encoder and the decoder read, at most."""
+        self._reported: set[str] = set()
         vocabulary = self._model.get_output_embeddings().weight.shape[0]
         usual = max(64, min(LONGEST_BUDGET, LOGITS // vocabulary))
         self._budget = computing.batch_tokens or usual
+
+    def _padding(self) -> int:
+        """Return the token that fills texts up; scores do not depend on it."""
+        config = self._model.config
+        for token in (self._tokenizer.pad_token_id, config.pad_token_id):
+            if token is not None:
+                break
+        else:
+            token = 0
+        if config.pad_token_id is None:  # the model shifts labels with it
+            config.pad_token_id = token
+        return int(token)
 
     def _check_language(self, code: str) -> None:
         """Raise an error if the tokenizer does not know a language."""
@@ -99,7 +137,6 @@ class Seq2SeqLM(Streamed):
         about = f"seq2seq {self._channel} {self._codes} {self.precision}"
         return hashlib.sha256(about.encode() + content_digest(self._folder)).hexdigest()
 
-    @torch.inference_mode()
     def as_scored(
         self, questions: Sequence[Question]
     ) -> Iterator[tuple[int, TokenScores]]:
@@ -108,14 +145,25 @@ class Seq2SeqLM(Streamed):
         Args:
             questions: Questions with a source.
         """
+        with told(self._folder):
+            yield from self._as_scored(questions)
+
+    @torch.inference_mode()
+    def _as_scored(
+        self, questions: Sequence[Question]
+    ) -> Iterator[tuple[int, TokenScores]]:
+        """Yield the places of questions with their scores."""
         places: dict[str, dict[str, list[int]]] = {}
         for place, question in enumerate(questions):
             given, predicted = question.pair(self._channel)
             places.setdefault(given, {}).setdefault(predicted, []).append(place)
-        lengths = self._lengths(list(places))
-        order = sorted(places, key=lengths.__getitem__)
-        for batch in batches(order, lengths.__getitem__, self._budget):
-            states, mask = self._encoded(batch)
+        tokens = self._given_tokens(list(places))
+
+        def length(given: str) -> int:
+            return len(tokens[given])
+
+        for batch in batches(sorted(places, key=length), length, self._budget):
+            states, mask = self._encoded([tokens[given] for given in batch])
             rows = []
             for row, given in enumerate(batch):
                 for predicted in places[given]:
@@ -125,22 +173,52 @@ class Seq2SeqLM(Streamed):
                 for place in places[batch[row]][predicted]:
                     yield place, scores_of_row
 
-    def _lengths(self, texts: list[str]) -> dict[str, int]:
-        """Return the number of tokens of each text."""
+    def _given_tokens(self, texts: list[str]) -> dict[str, list[int]]:
+        """Return the tokens of the given texts; a text that is too long for the encoder
+        loses its end.
+        """
         if not texts:
             return {}
         ids = self._tokenizer(texts, truncation=False, verbose=False)["input_ids"]
-        return dict(zip(texts, map(len, ids), strict=True))
+        tokens = {}
+        for text, own in zip(texts, ids, strict=True):
+            tokens[text] = self._fitting(list(own) or [self._pad])
+        return tokens
 
-    def _encoded(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+    def _fitting(self, tokens: list[int]) -> list[int]:
+        """Return a given text's tokens as far as the encoder reads them, with the
+        special tokens at the end.
+        """
+        room = self._room[0]
+        if len(tokens) <= room:
+            return tokens
+        side = "hypothesis" if self._channel else "source"
+        self._report(
+            f"a {side} has {len(tokens)} tokens, but the model reads only {room}; the"
+            " rest is cut off"
+        )
+        special = set(self._tokenizer.all_special_ids)
+        own = len(tokens)
+        while own > 0 and tokens[own - 1] in special:
+            own -= 1
+        end = tokens[own:][-room:]
+        return tokens[: room - len(end)] + end
+
+    def _report(self, message: str) -> None:
+        """Log a warning, each message about a kind of text once."""
+        kind = message.partition(" has ")[0]
+        if kind not in self._reported:
+            self._reported.add(kind)
+            log.warning("%s: %s", self.name, message)
+
+    def _encoded(self, texts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Return the encoder's states of shape (texts, longest, d), and a mask that is
         0 at padding, of shape (texts, longest).
         """
-        inputs = self._tokenizer(
-            list(texts), padding=True, return_tensors="pt", verbose=False
-        ).to(self._device)
-        ids = inputs["input_ids"]
-        mask = inputs["attention_mask"]
+        ids, lengths = padded(texts, self._pad)
+        mask = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
+        ids = ids.to(self._device)
+        mask = mask.to(self._device)
         states = self._model.get_encoder()(input_ids=ids, attention_mask=mask)[0]
         return states, mask
 
@@ -160,40 +238,84 @@ class Seq2SeqLM(Streamed):
         labels = self._tokenizer(text_target=texts, truncation=False, verbose=False)[
             "input_ids"
         ]
-        order = sorted(range(len(rows)), key=lambda index: len(labels[index]))
-        results: dict[int, TokenScores] = {}
-        for batch in batches(order, lambda index: len(labels[index]), self._budget):
-            given = torch.tensor([rows[index][0] for index in batch]).to(self._device)
-            log_probs = self._log_probs(
-                states[given], mask[given], [labels[index] for index in batch]
-            )
-            values = log_probs.double().cpu().numpy()
-            for row, index in enumerate(batch):
-                tokens = self._tokenizer.convert_ids_to_tokens(labels[index])
-                names = list(map(str, tokens))
-                results[index] = TokenScores(names, np.array(values[row, : len(names)]))
-        return [results[index] for index in range(len(rows))]
+        parts = list(self._parts(labels))
+        parts.sort(key=_length)
+        values = [np.zeros(len(own)) for own in labels]
+        for batch in batches(parts, _length, self._budget):
+            given = torch.tensor([rows[part.text][0] for part in batch])
+            given = given.to(self._device)
+            log_probs = self._log_probs(states[given], mask[given], batch)
+            check_numbers(log_probs, self._folder)
+            for part, row in zip(batch, log_probs.double().cpu().numpy(), strict=True):
+                own = row[part.scored]
+                values[part.text][part.first : part.first + len(own)] = own
+        results = []
+        for ids, log_probs_of_text in zip(labels, values, strict=True):
+            names = list(map(str, self._tokenizer.convert_ids_to_tokens(ids)))
+            results.append(TokenScores(names, log_probs_of_text))
+        return results
+
+    def _parts(self, texts: Sequence[Sequence[int]]) -> Iterator[_Part]:
+        """Yield the parts of predicted texts that the decoder reads; a text that is too
+        long gives several, which overlap.
+        """
+        room = self._room[1]
+        for number, labels in enumerate(texts):
+            if len(labels) > room:
+                side = "source" if self._channel else "hypothesis"
+                self._report(
+                    f"a predicted {side} has {len(labels)} tokens, but the model reads"
+                    f" only {room}; long texts are scored in overlapping windows"
+                )
+            if not labels:
+                continue
+            whole = torch.tensor([list(labels)], device=self._device)
+            shifted = self._model.prepare_decoder_input_ids_from_labels(labels=whole)
+            inputs = shifted[0].tolist()
+            for start, stop, first, last in windows(len(labels), room):
+                read = [inputs[0], *inputs[start + 1 : stop]]
+                scored = slice(first - start, last - start)
+                yield _Part(number, read, labels[start:stop], first, scored)
 
     def _log_probs(
-        self, states: Tensor, mask: Tensor, labels: Sequence[Sequence[int]]
+        self, states: Tensor, mask: Tensor, parts: Sequence[_Part]
     ) -> Tensor:
-        """Return log-probabilities of tokens, of shape (texts, longest).
+        """Return log-probabilities of tokens, of shape (parts, longest).
 
         Args:
-            states: The encoder's states of the given text of each row.
+            states: The encoder's states of the given text of each part.
             mask: Their mask.
-            labels: The tokens of the predicted texts, the longest last.
+            parts: The parts of predicted texts.
         """
-        padded = torch.full((len(labels), len(labels[-1])), IGNORED)
-        for row, tokens in enumerate(labels):
-            padded[row, : len(tokens)] = torch.tensor(tokens)
-        padded = padded.to(self._device)
-        inputs = self._model.prepare_decoder_input_ids_from_labels(labels=padded)
+        inputs, _ = padded([part.inputs for part in parts], self._pad)
+        targets, _ = padded([part.labels for part in parts], 0)
         logits = self._model(
             encoder_outputs=(states,),
             attention_mask=mask,
-            decoder_input_ids=inputs,
+            decoder_input_ids=inputs.to(self._device),
             use_cache=False,
         ).logits.float()
-        targets = padded.clamp_min(0)[..., None]
+        targets = targets.to(self._device)[..., None]
         return logits.gather(-1, targets).squeeze(-1) - logits.logsumexp(-1)
+
+
+def _length(part: _Part) -> int:
+    """Return the number of tokens of a part."""
+    return len(part.labels)
+
+
+def positions(network: torch.nn.Module) -> int:
+    """Return the number of tokens that an encoder or a decoder reads, at most.
+
+    Args:
+        network: The encoder or the decoder.
+    """
+    longest = ANY_LENGTH
+    for name, module in network.named_modules():
+        counts = "position" in name and "relative" not in name
+        if counts and isinstance(module, torch.nn.Embedding):
+            first = getattr(module, "offset", 0)
+            if module.padding_idx is not None:
+                first = module.padding_idx + 1
+            longest = min(longest, module.num_embeddings - first)
+    return longest

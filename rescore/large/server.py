@@ -63,6 +63,8 @@ BACKOFF = 0.5
 """Seconds between attempts: each time twice as many."""
 LONGEST_BACKOFF = 30.0
 """The largest number of seconds between attempts."""
+LONGEST_WAIT = 60.0
+"""The largest number of seconds that a server's Retry-After is obeyed."""
 HOME = ("localhost", "127.0.0.1", "[::1]")
 """Hosts to which a key may be sent unencrypted."""
 BUSY = {429, 500, 502, 503, 504}
@@ -77,6 +79,22 @@ missing there are noticed.
 """
 SLACK = 1e-3
 """A log-probability may exceed 0 by this much, due to rounding."""
+
+
+class _Patience(Retry):
+    """Repeats that wait no longer than `LONGEST_WAIT`, whatever a server asks for."""
+
+    def get_retry_after(self, response: urllib3.BaseHTTPResponse) -> float | None:
+        """Return the seconds that an answer's Retry-After asks for, or fewer."""
+        wanted = super().get_retry_after(response)
+        if wanted is None or wanted <= LONGEST_WAIT:
+            return wanted
+        log.warning(
+            "the server asks to wait %.0f s; it is asked again in %.0f s",
+            wanted,
+            LONGEST_WAIT,
+        )
+        return LONGEST_WAIT
 
 
 def api_key() -> str | None:
@@ -162,7 +180,7 @@ class Client:
         Raises:
             UserError: The server does not answer, or answers anything else.
         """
-        retries = Retry(
+        retries = _Patience(
             ATTEMPTS - 1,
             connect=BROKEN,
             read=BROKEN,

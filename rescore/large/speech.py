@@ -21,7 +21,7 @@ from torch import Tensor
 
 from rescore.errors import UserError
 from rescore.formats.audio import LONGEST, check_length, samples
-from rescore.large.hub import LOGITS, load_model
+from rescore.large.hub import LOGITS, cache_name, check_numbers, load_model, told
 from rescore.lms.base import (
     Capabilities,
     ComputeOptions,
@@ -137,7 +137,9 @@ class SpeechModel(Streamed):
 
     @cached_property
     def fingerprint(self) -> str:
-        about = json.dumps(["SpeechModel", [self.prompt, self.leading], self.precision])
+        about = json.dumps(
+            ["SpeechModel 2", [self.prompt, self.leading], self.precision]
+        )
         return hashlib.sha256(about.encode() + content_digest(self._folder)).hexdigest()
 
     def _whisper_prompt(
@@ -226,13 +228,16 @@ class SpeechModel(Streamed):
                 for place in own:
                     yield place, TokenScores([], np.zeros(0))
                 continue
-            ids = [self.ids(questions[place].text) for place in own]
-            with torch.inference_mode():
-                yield from zip(own, self._scores(audio, ids), strict=True)
+            with torch.inference_mode(), told(self._folder):
+                ids = [self.ids(questions[place].text) for place in own]
+                scores = self._scores(audio, ids)
+            yield from zip(own, scores, strict=True)
 
     def ids(self, text: str) -> list[int]:
         """Return the tokens of a text in the model's case."""
-        text = self.leading + " ".join(text.split())
+        text = " ".join(text.split())
+        if text:  # an empty text is the end alone
+            text = self.leading + text
         if self._case == "upper":
             text = text.upper()
         elif self._case == "lower":
@@ -309,7 +314,8 @@ class SpeechModel(Streamed):
         result = self._model(
             encoder_outputs=heard, decoder_input_ids=prompt, use_cache=True
         )
-        return _Prompted(heard, result.past_key_values, result.logits[0, -1])
+        cache = getattr(result, cache_name(self._model))
+        return _Prompted(heard, cache, result.logits[0, -1])
 
     def _batches(
         self, prompted: _Prompted, order: Sequence[int], texts: Sequence[Sequence[int]]
@@ -350,13 +356,14 @@ class SpeechModel(Streamed):
             following = self._model(
                 encoder_outputs=heard,
                 decoder_input_ids=ids[:, :-1],
-                past_key_values=cache,
                 use_cache=True,
+                **{cache_name(self._model): cache},
             ).logits
             logits = torch.cat([logits, following], 1)
         logits = logits.float()
         log_probs = logits.gather(-1, ids[..., None]).squeeze(-1) - logits.logsumexp(-1)
         values = log_probs.double().cpu().numpy()
+        check_numbers(values, self._folder)
         results = []
         for row, text in enumerate(texts):
             names, unknown = self.names([*text, self._end])

@@ -83,10 +83,16 @@ class CausalScorer(NetworkScorer):
             past: Tokens that the network reads before all paths.
         """
         network = self.network
-        trees = list(prefix_trees(paths, network.reads_trees, self.largest, len(past)))
-        trees.sort(key=lambda tree: tree.size)
-        for together in batches(trees, lambda tree: tree.size, network.batch_tokens):
-            yield as_request(together, network.pad, network.reads_trees, past)
+        shallow: list[Window] = []
+        deep: list[Window] = []
+        for path in paths:
+            fits = len(past) + len(path.tokens) <= network.deepest_tree
+            (shallow if fits else deep).append(path)
+        for same_kind, share in ((shallow, True), (deep, False)):
+            trees = list(prefix_trees(same_kind, share, self.largest, len(past)))
+            trees.sort(key=lambda tree: tree.size)
+            for batch in batches(trees, lambda tree: tree.size, network.batch_tokens):
+                yield as_request(batch, network.pad, share, past)
 
     @property
     def largest(self) -> int:

@@ -21,9 +21,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rescore.errors import UserError, counted
-from rescore.files import sha256, write_text
+from rescore.files import naming, sha256, write_text
 from rescore.lms import kneser_ney, lexicon
-from rescore.lms.arpa import END, LOG_10, UNKNOWN_LOG_10, ArpaModel
+from rescore.lms.arpa import (
+    END,
+    LOG_10,
+    UNKNOWN_LOG_10,
+    ArpaModel,
+    check_beginning,
+    check_known,
+)
 from rescore.lms.base import (
     ComputeOptions,
     Kind,
@@ -335,22 +342,37 @@ class WordScores(TokenScores):
 
 
 def _open(path: Path) -> KenlmModel | ArpaModel:
-    """Return KenLM's reader of a file; where it is not installed, read an ARPA file
-    here.
+    """Return KenLM's reader of a file. Where KenLM is not installed, or reads a
+    narrower form of ARPA files, read an ARPA file here.
+
+    Both readers refuse the same files: what KenLM does not check is checked here, and
+    what KenLM refuses is read again.
     """
-    try:
-        import kenlm
-    except ImportError:
-        return _open_without_kenlm(path)
-    return KenlmModel(path, kenlm)
-
-
-def _open_without_kenlm(path: Path) -> ArpaModel:
-    """Read an ARPA file in NumPy."""
     with open(path, "rb") as file:
         # KenLM's binaries have zeros among their first bytes
         is_text = b"\0" not in file.read(256)
-    if path.suffix != ".gz" and not is_text:
+    is_arpa = is_text or path.suffix == ".gz"
+    try:
+        import kenlm
+    except ImportError:
+        return _open_without_kenlm(path, is_arpa)
+    if not is_arpa:
+        return KenlmModel(path, kenlm)
+    check_beginning(path)
+    try:
+        model = KenlmModel(path, kenlm)
+    except UserError as error:
+        read = ArpaModel(path)
+        log.info("NumPy reads the file, which is slower: %s", error)
+        return read
+    if model.closed:
+        check_known(path)
+    return model
+
+
+def _open_without_kenlm(path: Path, is_arpa: bool) -> ArpaModel:
+    """Read an ARPA file in NumPy."""
+    if not is_arpa:
         raise UserError(
             f"{path}: a binary n-gram model needs kenlm, which a C++ compiler builds:"
             " pip install 'rescore[ngram]' (without a compiler, or on Python 3.13: pip"
@@ -426,7 +448,7 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
     build_binary = find_tool("build_binary")
     names = ", ".join(map(str, options.text))
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out) as name:
+    with naming(out), tempfile.TemporaryDirectory(dir=out) as name:
         folder = Path(name)
         text = folder / "text"
         arpa = folder / "lm.arpa"

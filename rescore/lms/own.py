@@ -20,7 +20,7 @@ from rescore.lms.config import network_kind
 from rescore.lms.devices import choose_device, choose_precision, token_budget
 from rescore.lms.fast import Batch, TiedSoftmax, convert, predict, reads_trees
 from rescore.lms.folders import tokens_per_word
-from rescore.lms.scorers import CONTEXT_TOKEN, Encoded, NetworkScorer
+from rescore.lms.scorers import ANY_DEPTH, CONTEXT_TOKEN, Encoded, NetworkScorer
 
 
 class OwnNetwork:
@@ -52,7 +52,7 @@ class OwnNetwork:
         self._device = choose_device(computing.device)
         self.precision = choose_precision(computing.precision, self._device)
         self.network = network.to(self._device)
-        self.reads_trees = reads_trees(self.network)
+        self.deepest_tree = ANY_DEPTH if reads_trees(self.network) else 0
         self._softmax = convert(self.network, self.precision)
         self.before = [self._tokenizer.bos]
         self.after = [self._tokenizer.eos]

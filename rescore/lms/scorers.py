@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 Item = TypeVar("Item")
 
 
+ANY_DEPTH = 1 << 62
+"""The depth of trees for a network whose tokens see all tokens before them."""
 CONTEXT_TOKEN = -2
 """Word number of tokens outside the sentence (its source, a template, its neighbours),
 which are not scored.
@@ -89,8 +91,10 @@ class Network(Protocol):
     """Padded tokens in a batch, at most: bounds memory."""
 
     @property
-    def reads_trees(self) -> bool:
-        """Whether batches may be trees."""
+    def deepest_tree(self) -> int:
+        """Tokens of the longest sequence that a tree may hold; 0 for a network that
+        reads no trees.
+        """
         ...
 
     def encode(self, questions: Sequence[Question]) -> list[Encoded]:

@@ -158,7 +158,7 @@ class Tokenizer:
 
     def words(self, sentences: Sequence[str]) -> list[list[str]]:
         """Return the normalised words of each sentence, before they are cut into
-        WordPieces.
+        WordPieces. No word has a blank in it.
 
         Args:
             sentences: The sentences.
@@ -172,7 +172,8 @@ class Tokenizer:
             return [text.split() for text in normal]
         words = []
         for text in normal:
-            words.append([word for word, _ in cut.pre_tokenize_str(text)])
+            pieces = [piece for piece, _ in cut.pre_tokenize_str(text)]
+            words.append(" ".join(pieces).split())
         return words
 
     def pieces(self, sentences: Sequence[str]) -> list[list[str]]:

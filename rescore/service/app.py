@@ -57,6 +57,8 @@ nginx, which then closes first.
 """
 GRACE = 30
 """Seconds in which the requests that were sent are answered after SIGTERM."""
+END = 5.0
+"""Seconds in which the thread of the models ends, at most."""
 OPTION = re.compile(r"(?<!\S)[`'(]*--[a-z]|`rescore ")
 """An option or a command of the command line, in a message."""
 POLICY = (
@@ -116,9 +118,13 @@ class Batcher:
         return job.answer
 
     def close(self) -> None:
-        """End the thread after it has answered the requests in the queue."""
+        """End the thread after it has answered the requests in the queue.
+
+        When the server calls this, each request has its answer, or was given up: the
+        work on it is not waited for.
+        """
         self._queue.put(None)
-        self._thread.join()
+        self._thread.join(END)
 
     def _run(self) -> None:
         """Answer requests until the queue ends."""
@@ -337,6 +343,10 @@ class Service:
         except queue.Full:
             full = f"{counted(self._waiting, 'request')} waiting; try again later"
             return _json({"error": full}, 503, {"Retry-After": "1"})
+        except asyncio.CancelledError:
+            # the service stops, and the time for answers is over
+            stops = "the service stops; send the request again later"
+            return _json({"error": stops}, 503, {"Retry-After": "5"})
         except HTTPException as error:
             return _json({"error": error.detail}, error.status_code)
         except UserError as error:

@@ -5,6 +5,7 @@ transformers' own loss has it.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,54 @@ def test_as_transformers_has_it(folder: Path) -> None:
         )
         assert third.sum == pytest.approx(one.sum, abs=1e-4, rel=1e-5)
         assert one.tokens[-1] == "</s>" and len(one.tokens) == len(one.log_probs)
+
+
+def test_texts_beyond_the_positions(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A long given text loses its end, a long predicted text is read in windows; both
+    are told once. T5 has no positions.
+    """
+    lm: Any = load(f"hf-seq2seq:{folder}")
+    is_limited = "t5" not in folder.name
+    words = "haus und hof " * 60
+    tokenizer = lm._tokenizer
+    ids = tokenizer(words, add_special_tokens=False)["input_ids"]
+    whole, _ = lm.score([Question("the house", words), Question("yes", words)])
+    if is_limited:
+        kept = tokenizer.decode(ids[: 128 - 2])  # <s> and </s>
+        assert whole.sum == pytest.approx(own_loss(folder, kept, "the house"), abs=1e-4)
+        assert caplog.text.count("a source has") == 1
+    long, _ = lm.score([Question(words, "das haus"), Question(words, "ja")])
+    assert len(long.log_probs) == len(ids) + 2 and (long.log_probs < 0).all()
+    if is_limited:
+        assert caplog.text.count("scored in overlapping windows") == 1
+        begin = tokenizer.decode(ids[:126])
+        (short,) = lm.score([Question(begin, "das haus")])
+        # the first window is the beginning of the text
+        assert long.log_probs[:80] == pytest.approx(short.log_probs[:80], abs=1e-4)
+    else:
+        expected = own_loss(folder, "das haus", words)
+        assert long.sum == pytest.approx(expected, rel=1e-4)
+
+
+def test_without_a_padding_token(folder: Path, tmp_path: Path) -> None:
+    """Texts of several lengths are padded with any token."""
+    if "marian" in folder.name:
+        pytest.skip("transformers cannot load it")
+    own = Path(shutil.copytree(folder, tmp_path / "model"))
+    for name in ("config.json", "tokenizer_config.json", "generation_config.json"):
+        fields = json.loads((own / name).read_text())
+        fields.pop("pad_token", None)
+        fields.pop("pad_token_id", None)
+        (own / name).write_text(json.dumps(fields))
+    questions = [Question(text, source) for source in SOURCES for text in TEXTS]
+    lm: Any = load(f"hf-seq2seq:{own}")
+    assert lm._tokenizer.pad_token is None
+    for question, score in zip(questions, lm.score(questions), strict=True):
+        assert question.source is not None
+        expected = own_loss(folder, question.source, question.text)
+        assert score.sum == pytest.approx(expected, abs=1e-4, rel=1e-5)
 
 
 def test_a_source_with_control_characters(folder: Path) -> None:

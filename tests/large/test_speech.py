@@ -57,9 +57,9 @@ def own_loss(name: str, folder: Path, audio: Audio, text: str) -> float:
         "moonshine": ["<s>"],
     }
     before = tokenizer.convert_tokens_to_ids(prompt.get(name, ["</s>"]))
-    ids = tokenizer(
-        " " + text if name == "whisper" else text, add_special_tokens=False
-    )["input_ids"]
+    if name == "whisper" and text:  # an empty text is the end alone
+        text = " " + text
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     labels = [-100] * (len(before) - 1) + ids + [tokenizer.eos_token_id]
     with torch.inference_mode():
         loss = model(

@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tokenizers import Tokenizer as HuggingFaceTokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split, Whitespace
 
 from rescore.errors import UserError
 from rescore.lms import kneser_ney, load, without_context
 from rescore.lms import ngram as backend
 from rescore.lms import ngram as training
+from rescore.lms.tokenizer import SPECIAL
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error, write_json
 
 ARPA = """\\data\\
@@ -343,3 +347,23 @@ def test_reasons_are_kenlms_without_its_source() -> None:
         " line. Byte: 6)"
     )
     assert backend.reason_of(error) == "bad line. Byte: 6"
+
+
+def test_words_of_a_tokenizer_have_no_blanks(tmp_path: Path, rescore: Run) -> None:
+    """A tokenizer that keeps blanks as tokens trains the model of the words."""
+    text = tmp_path / "text.txt"
+    text.write_text("the old clock\nthe clock\n" * 3, encoding="utf-8")
+    options = ["--text", str(text), "--order", "2", "--discount-fallback"]
+    sums = []
+    for cut in (Split(" ", "isolated"), Split(" ", "merged_with_next"), Whitespace()):
+        vocabulary = {token: place for place, token in enumerate([*SPECIAL, "the"])}
+        tokenizer = HuggingFaceTokenizer(WordLevel(vocabulary, unk_token="[UNK]"))
+        tokenizer.pre_tokenizer = cut
+        tokenizer.save(str(tmp_path / "tokenizer.json"))
+        with_tokenizer = [*options, "--tokenizer", str(tmp_path / "tokenizer.json")]
+        folder = str(tmp_path / "model")
+        rescore("train", "--lm", "ngram", *with_tokenizer, "--out", folder)
+        (score,) = load(f"ngram:{folder}").score(without_context(["the old clock"]))
+        assert score.tokens == ["the", "old", "clock", "</s>"] and not score.unknown
+        sums.append(score.sum)
+    assert sums[0] == sums[1] == sums[2]

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from rescore.formats.audio import LONGEST, samples
-from rescore.large.hub import load_model
+from rescore.large.hub import check_numbers, load_model, told
 from rescore.large.speech import case_of, load_features
 from rescore.nbest import Audio
 from rescore.research.a3t.ctc import Heard
@@ -37,7 +37,9 @@ class PretrainedRecogniser:
         plain = " ".join(text.split())
         if self._case:
             plain = getattr(plain, self._case)()
-        return list(self._tokenizer(plain, add_special_tokens=False)["input_ids"])
+        with told(self.folder):
+            tokens = self._tokenizer(plain, add_special_tokens=False)
+            return list(map(int, tokens["input_ids"]))
 
     def names(self, labels: Sequence[int]) -> list[str]:
         tokens = self._tokenizer.convert_ids_to_tokens(list(labels))
@@ -52,15 +54,17 @@ class PretrainedRecogniser:
         return " ".join(str(text).split())
 
     def hear(self, audio: Audio) -> Heard:
-        rate = int(self._features.sampling_rate)
-        sound = samples(audio, rate)
-        inputs = self._features(sound, sampling_rate=rate, return_tensors="pt")
-        with torch.inference_mode():
-            logits = self._model(**inputs).logits[0]
-        if "attention_mask" in inputs:
-            # Wav2Vec2-BERT pads features to a multiple of its step
-            heard = inputs["attention_mask"].sum(-1)
-            length = self._model._get_feat_extract_output_lengths(heard)
-            logits = logits[: int(length)]
-        log_probs = logits.double().log_softmax(-1).numpy()
+        with told(self.folder):
+            rate = int(self._features.sampling_rate)
+            sound = samples(audio, rate)
+            inputs = self._features(sound, sampling_rate=rate, return_tensors="pt")
+            with torch.inference_mode():
+                logits = self._model(**inputs).logits[0]
+            if "attention_mask" in inputs:
+                # Wav2Vec2-BERT pads features to a multiple of its step
+                heard = inputs["attention_mask"].sum(-1)
+                length = self._model._get_feat_extract_output_lengths(heard)
+                logits = logits[: int(length)]
+            log_probs = logits.double().log_softmax(-1).numpy()
+        check_numbers(log_probs, self.folder)
         return Heard(log_probs, len(sound) / rate / len(log_probs))
