@@ -442,6 +442,7 @@ def _error_rate(
     name: str, reference: str | Sequence[str], hypothesis: str | Sequence[str]
 ) -> float:
     from rescore.metrics import choose_metric, list_statistics, total, value
+    from rescore.metrics.base import check_measurable
 
     references = [reference] if isinstance(reference, str) else list(reference)
     hypotheses = [hypothesis] if isinstance(hypothesis, str) else list(hypothesis)
@@ -456,6 +457,7 @@ def _error_rate(
         for number, (text, expected) in pairs
     ]
     metric = choose_metric(name, lists).for_reports
+    check_measurable(metric, lists, "there is no error rate")
     return value(metric, total(list_statistics(metric, lists), [0] * len(lists)))
 
 

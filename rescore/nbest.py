@@ -178,6 +178,11 @@ class NbestList:
             f" {counted(len(self.hypotheses), 'hypothesis')}{first}>"
         )
 
+    @property
+    def place(self) -> str:
+        """The file and the utterance, for messages."""
+        return f"{self.header.place}utterance {self.id}"
+
     def column(self, name: str) -> list[float]:
         """Return the scores of one column, in the order of the hypotheses.
 

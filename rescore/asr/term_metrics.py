@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from rescore.metrics.base import Counts, Values
 from rescore.metrics.listed import ListedErrorRate, Terms
@@ -78,10 +79,18 @@ class TermRate(ListedErrorRate):
 
     def values(self, sums: Counts) -> Values:
         """Return the rate of each row of counts, in percent."""
-        below = sums[:, [SPOKEN, WRITTEN]] @ np.array(self.shares)
+        below = self._below(sums)
         rates = np.full(len(sums), 100.0)  # without terms none is missed
         np.divide(100.0 * sums[:, MATCHED], below, out=rates, where=below > 0)
         return rates
+
+    def measures(self, sums: Counts) -> npt.NDArray[np.bool_]:
+        """Return whether there are terms that the rate is a share of."""
+        return self._below(sums) > 0
+
+    def _below(self, sums: Counts) -> Values:
+        """Return what matched terms are divided by, of shape (sets,)."""
+        return np.asarray(sums[:, [SPOKEN, WRITTEN]] @ np.array(self.shares))
 
     def sentence_values(self, statistics: Counts) -> Values:
         """Return minus the losses: higher is better."""

@@ -8,6 +8,7 @@ sum over its sentences.
 from __future__ import annotations
 
 import logging
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -155,6 +156,21 @@ class Metric:
         """
         raise NotImplementedError
 
+    def measures(self, sums: Counts) -> npt.NDArray[np.bool_]:
+        """Return whether the references of several sets have anything to measure.
+
+        A rate of references without words is not defined. `values` still returns
+        numbers for such a set, the errors as if there were a reference word, so that
+        samples and weights can be compared; a report shows `-`.
+
+        Args:
+            sums: The summed statistics of the sets, of shape (sets, k).
+
+        Returns:
+            Flags of shape (sets,).
+        """
+        return np.ones(len(sums), dtype=bool)
+
     def sentence_values(self, statistics: Counts) -> Values:
         """Return the value of each single sentence, smoothed where necessary.
 
@@ -229,9 +245,9 @@ def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
         Counts of shape (hypotheses, k) for each list.
 
     Raises:
-        UserError: A list has no reference, or all references are empty.
+        UserError: A list has no reference.
     """
-    _check_references(lists)
+    check_references(lists)
     # A `CachedMetric` looks up the lists that it has seen before.
     remembered = getattr(metric, "statistics_of_lists", None)
     if remembered is None:
@@ -239,19 +255,34 @@ def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
     return list(remembered(lists, _list_statistics))
 
 
-def _check_references(lists: Sequence[NbestList]) -> None:
-    """Raise an error if a list has no reference or if all references are empty."""
-    empty = True
+def check_references(lists: Sequence[NbestList]) -> None:
+    """Raise an error if a list has no reference. An empty reference is a reference."""
     for nbest in lists:
         if not nbest.references:
             raise UserError(
-                f"utterance {nbest.id}: no reference; give a file with all of them as"
-                " --ref"
+                f"{nbest.place}: no reference; give a file with all of them as --ref"
             )
-        if any(reference.strip() for reference in nbest.references):
-            empty = False
-    if empty:
-        raise UserError("all references are empty; error rates cannot be computed")
+
+
+def check_measurable(metric: Metric, lists: Sequence[NbestList], purpose: str) -> None:
+    """Raise an error if all references are empty, as the metric counts them.
+
+    Args:
+        metric: The metric.
+        lists: Lists with references.
+        purpose: What cannot be done without references that have words.
+
+    Raises:
+        UserError: A list has no reference, or the references have nothing to measure.
+    """
+    if not lists:
+        return
+    every = np.concatenate(list_statistics(metric, lists))
+    if not is_measurable(metric, every.sum(axis=0)):
+        raise UserError(
+            f"{lists[0].header.place}all references are empty, as {metric.name} counts"
+            f" them; {purpose}"
+        )
 
 
 def _list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
@@ -489,8 +520,23 @@ def value(metric: Metric, sums: Counts) -> float:
     Args:
         metric: The metric.
         sums: The summed statistics of the set, of shape (k,).
+
+    Returns:
+        The value; NaN if the references have nothing to measure.
     """
+    if not is_measurable(metric, sums):
+        return math.nan
     return float(metric.values(sums[None])[0])
+
+
+def is_measurable(metric: Metric, sums: Counts) -> bool:
+    """Return whether the references of one set have anything to measure.
+
+    Args:
+        metric: The metric.
+        sums: The summed statistics of the set, of shape (k,).
+    """
+    return bool(metric.measures(sums[None])[0])
 
 
 def is_better(figure: float, other: float, higher_is_better: bool) -> bool:

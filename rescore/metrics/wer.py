@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
@@ -124,18 +125,12 @@ class ErrorRate(Metric):
         return np.column_stack([errors, list(map(len, references))])
 
     def values(self, sums: Counts) -> Values:
-        errors = _errors(sums)
-        units = sums[:, REFERENCE]
-        # Without reference units, as in a sample of empty references: no errors are 0,
-        # and any are infinite.
-        rates = np.where(errors > 0, np.inf, 0.0)
-        return np.divide(100.0 * errors, units, out=rates, where=units > 0)
+        # Empty references count as one word: the number of errors orders texts.
+        units = np.maximum(sums[:, REFERENCE], 1)
+        return np.asarray(100.0 * _errors(sums) / units)
 
-    def sentence_values(self, statistics: Counts) -> Values:
-        # Hypotheses of one list share the reference: the number of errors orders them,
-        # also where it is empty.
-        units = np.maximum(statistics[:, REFERENCE], 1)
-        return np.asarray(100.0 * _errors(statistics) / units)
+    def measures(self, sums: Counts) -> npt.NDArray[np.bool_]:
+        return sums[:, REFERENCE] > 0
 
     def losses(self, statistics: Counts) -> Values:
         return _errors(statistics).astype(np.float64)

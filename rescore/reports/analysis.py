@@ -22,7 +22,7 @@ from rescore.decision.mixture import system_texts
 from rescore.decision.rules import candidates
 from rescore.metrics import Metric, Normaliser, value
 from rescore.metrics.alignment import align
-from rescore.metrics.base import Counts
+from rescore.metrics.base import Counts, check_measurable
 from rescore.metrics.significance import Choice, paired_interval
 from rescore.nbest import NbestList, first_pass_indices, ranking
 from rescore.reports.figures import SIGNIFICANT, Figures, Row, sign
@@ -175,6 +175,7 @@ def analyse(metric: Metric, decided: Decided) -> Analysis:
     """
     lists = decided.lists
     texts = decided.texts
+    check_measurable(metric, lists, "no text can gain or lose")
     figures = Figures(metric, lists)
     first = figures.of(decided.first_pass)
     depths: list[Depth] = []

@@ -22,6 +22,7 @@ from rescore.reports.markup import as_frame, html
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.reports.summary import cells, render
 from rescore.signature import Signature, origins
+from rescore.styles import figure
 from rescore.tuning.weights import Weights
 
 
@@ -68,10 +69,12 @@ class Results(_Details, Record):
         number = counted(self.utterances, "list")
         if not self.metrics:
             return f"<Results: {number} without references>"
-        figures = [
-            f"{m.metric} {m.first_pass:.2f} -> {m.reranked:.2f} (oracle {m.oracle:.2f})"
-            for m in self.metrics
-        ]
+        figures = []
+        for measured in self.metrics:
+            figures.append(
+                f"{measured.metric} {figure(measured.first_pass)} ->"
+                f" {figure(measured.reranked)} (oracle {figure(measured.oracle)})"
+            )
         return f"<Results: {', '.join(figures)}, {number}>"
 
 
