@@ -207,7 +207,9 @@ def _format_of(source: Source) -> str:
 
 
 def read_systems(
-    paths: Sequence[str | Path], strict: bool = False
+    paths: Sequence[str | Path],
+    strict: bool = False,
+    may_be_silent: Sequence[str | Path] = (),
 ) -> list[dict[str, Recording]]:
     """Return the recordings of each system by name.
 
@@ -219,6 +221,7 @@ def read_systems(
     Args:
         paths: The output of each system.
         strict: Whether warnings about the input are errors.
+        may_be_silent: Outputs whose files may have no words at all.
 
     Raises:
         UserError: A file is damaged, or a system has no recording, or has a recording
@@ -236,8 +239,9 @@ def read_systems(
     split = _with_channels(systems)
     every = [_joined(files, known, split, warnings) for files in systems]
     warnings.report()
-    for path, recordings in zip(paths, every, strict=True):
-        if not recordings:
+    for path, files, recordings in zip(paths, systems, every, strict=True):
+        heard_nothing = bool(files) and path in may_be_silent
+        if not recordings and not heard_nothing:
             raise UserError(
                 f"{path}: no recording in it; give a file or a folder with CTM, STM,"
                 " SRT, VTT, JSON, trn or text"
@@ -362,7 +366,7 @@ def _recording(pieces: Sequence[_Piece]) -> Recording:
     for piece in pieces:
         recording.segments += piece.segments
         recording.spoken += piece.spoken
-        if " ".join(piece.words).lower() == _UNSCORED:
+        if _is_unscored(" ".join(piece.words)):
             recording.unscored += piece.times
         else:
             recording.add(piece.words, piece.times)
@@ -406,8 +410,15 @@ def _timed(
     ]
 
 
-_UNSCORED = "ignore_time_segment_in_scoring"
-"""The text of a segment of STM that sclite does not measure."""
+_UNSCORED = ("ignore_time_segment_in_scoring", "ignoretimesegmentinscoring")
+"""Marks of a segment of STM that sclite does not measure."""
+
+
+def _is_unscored(text: str) -> bool:
+    """Return whether a text has a mark of a segment that is not measured, also beside
+    other words, as sclite does.
+    """
+    return any(mark in text.lower() for mark in _UNSCORED)
 
 
 # --- measures ------------------------------------------------------------------------
@@ -429,7 +440,9 @@ def measured_recordings(
     Raises:
         UserError: A file is damaged, or a recording has no reference.
     """
-    systems = [read_systems([references, path], strict) for path in outputs]
+    systems = []
+    for path in outputs:
+        systems.append(read_systems([references, path], strict, may_be_silent=[path]))
     timed = [_have_segments(expected, heard) for expected, heard in systems]
     if any(timed) and not all(timed):
         log.warning(
@@ -495,7 +508,7 @@ def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[Nbe
             place += 1
         words[place].append(word)
     for place, (speaker, _, text) in enumerate(reference.segments):
-        if text.lower() == _UNSCORED:
+        if _is_unscored(text):
             continue
         segment = f"{re.sub('[-_]', '.', speaker)}-{name}-{place + 1:05}"
         texts = readings(text, segment)
