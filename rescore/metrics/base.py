@@ -195,6 +195,35 @@ class Metric:
         """
         return 100.0 - self.sentence_values(statistics)
 
+    def ranking_values(self, statistics: Counts) -> Values:
+        """Return numbers that order the texts of an utterance: the number of errors, or
+        the sentence values of a metric that counts no errors.
+
+        Args:
+            statistics: Counts of shape (hypotheses, k).
+
+        Returns:
+            Numbers of shape (hypotheses,); `orders_by_errors` says which end is better.
+        """
+        if self.orders_by_errors:
+            return self.losses(statistics)
+        return self.sentence_values(statistics)
+
+    @property
+    def orders_by_errors(self) -> bool:
+        """Whether fewer errors make a text better, also if a higher value is better."""
+        return self.words is not None
+
+    def best_places(self, statistics: Sequence[Counts]) -> list[int]:
+        """Return the place of the best hypothesis of each list; of equals the first.
+
+        Args:
+            statistics: Counts of shape (hypotheses, k) for each list.
+        """
+        lower_is_better = self.orders_by_errors or not self.higher_is_better
+        best = np.argmin if lower_is_better else np.argmax
+        return [int(best(self.ranking_values(rows))) for rows in statistics]
+
     def details(self, sums: Counts) -> dict[str, int | float]:
         """Return the counts that a report shows beside the value.
 
@@ -548,8 +577,7 @@ def oracle(metric: Metric, statistics: Sequence[Counts]) -> list[int]:
     """Return the place of the best hypothesis of each list; of equals the first.
 
     Args:
-        metric: The metric, whose sentence values are compared.
+        metric: The metric, which says which texts are better.
         statistics: Counts of shape (hypotheses, k) for each list.
     """
-    best = np.argmax if metric.higher_is_better else np.argmin
-    return [int(best(metric.sentence_values(rows))) for rows in statistics]
+    return metric.best_places(statistics)

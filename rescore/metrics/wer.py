@@ -135,6 +135,34 @@ class ErrorRate(Metric):
     def losses(self, statistics: Counts) -> Values:
         return _errors(statistics).astype(np.float64)
 
+    def best_places(self, statistics: Sequence[Counts]) -> list[int]:
+        """Return the places whose texts have the lowest error rate of the set.
+
+        Hypotheses of a list that are closest to references of different lengths are
+        chosen by errors less rate times reference units, for the rate that this choice
+        has (Dinkelbach 1967).
+
+        Args:
+            statistics: Counts of shape (hypotheses, k) for each list.
+        """
+        places = super().best_places(statistics)
+        if not any(np.ptp(rows[:, REFERENCE]) for rows in statistics):
+            return places
+        rate = np.inf
+        while True:
+            chosen = [
+                rows[place] for rows, place in zip(statistics, places, strict=True)
+            ]
+            sums = np.sum(chosen, axis=0)
+            lower = sums[:REFERENCE].sum() / max(1, sums[REFERENCE])
+            if lower >= rate:
+                return places
+            rate = lower
+            places = []
+            for rows in statistics:
+                costs = _errors(rows) - rate * rows[:, REFERENCE]
+                places.append(int(costs.argmin()))
+
     def pair_losses(self, texts: Sequence[str]) -> PairLosses:
         """Return a function that counts the errors between texts of a list.
 

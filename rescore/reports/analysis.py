@@ -20,7 +20,7 @@ from rescore.dataset import Dataset
 from rescore.deciding import Decided, first_pass
 from rescore.decision.mixture import system_texts
 from rescore.decision.rules import candidates
-from rescore.metrics import Metric, Normaliser, value
+from rescore.metrics import Metric, Normaliser, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts, check_measurable
 from rescore.metrics.significance import Choice, paired_interval
@@ -355,6 +355,13 @@ def by_depth(
         order = ranking(nbest, nbest.column(FIRST_PASS))
         ranked.append(rows[[place for place in order if place in own]])
     greatest = max(map(len, ranked))
+    if any(len(nbest.references) > 1 for nbest in lists):
+        depths = []
+        for number in range(1, greatest + 1):
+            cut = [rows[:number] for rows in ranked]
+            best = total(cut, oracle(metric, cut))
+            depths.append(Depth(number, value(metric, best)))
+        return depths
     width = statistics[0].shape[1]
     # Row n: the change of the sum over all lists when they grow to n + 1 hypotheses.
     changes = np.zeros((greatest, width), dtype=np.int64)
@@ -376,8 +383,11 @@ def _moves(metric: Metric, first: Choice, reranked: Choice) -> Changes:
     for old, new in zip(first, reranked, strict=True):
         if old.text == new.text:
             continue
-        before, after = metric.sentence_values(np.stack([old.counts, new.counts]))
-        directions.append(_direction(metric) * np.sign(after - before))
+        before, after = metric.ranking_values(np.stack([old.counts, new.counts]))
+        change = np.sign(after - before)
+        if metric.orders_by_errors or not metric.higher_is_better:
+            change = -change
+        directions.append(change)
     return Changes(
         moved=len(directions),
         better=directions.count(1),
