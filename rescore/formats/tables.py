@@ -9,18 +9,22 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from rescore.columns import FIRST_PASS, RANK
+from rescore.columns import FIRST_PASS, RANK, SUM
 from rescore.errors import UserError, counted
 from rescore.formats.records import GENERIC, ROLES, Fields, Records, signed
 from rescore.formats.source import Place, ReadOptions, Source
 from rescore.formats.text import as_number, grouped, strip_markup
 from rescore.formats.writing import check_holds, line, opened
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 
 NUMBER = re.compile(
     r"\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity)\s*", re.IGNORECASE
 )
 """A number in a cell; NaN is none."""
+MEANS_SUM = "sum_of_mean"
+"""The name in tables of the column `sum`, if the first-pass scores are means over
+tokens. A column called `sum` says nothing of the other scores.
+"""
 _HOLDS = frozenset({"reference", "source", "columns"})
 
 
@@ -103,11 +107,13 @@ class DelimitedTable:
             reference = line(_cell(row, layout.ref))
             translated = _cell(row, layout.src).strip()
             identity = row[layout.id] if layout.id else None
+            header = Header(means=MEANS_SUM in names)
             nbest = NbestList(
                 identity or str(number),
                 [hypothesis],
                 references=(reference,) if reference else (),
                 source=translated or None,
+                header=header,
             )
             yield identity, nbest
 
@@ -141,7 +147,10 @@ class DelimitedTable:
                 lineterminator="\n",
                 **self._quoting,
             )
-            writer.writerow(["id", "text", "score", *map(line, columns), *about])
+            head = [line(name) for name in columns]
+            if first.header.means and SUM in head:
+                head[head.index(SUM)] = MEANS_SUM
+            writer.writerow(["id", "text", "score", *head, *about])
             for nbest in chain([first], stream):
                 _check_about(nbest, first, about, path)
                 for row in _rows_to_write(nbest, first, columns, about, path):
@@ -340,7 +349,7 @@ def _more_columns(
         named.add(key)
     for key in names:
         if key.strip() and key != RANK and key not in taken and key not in named:
-            more[key] = (key, 1)
+            more[SUM if key == MEANS_SUM else key] = (key, 1)
     return more
 
 

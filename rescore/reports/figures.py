@@ -16,6 +16,7 @@ from functools import cached_property
 import numpy as np
 
 from rescore.decision import Decision
+from rescore.errors import UserError
 from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import (
     Counts,
@@ -112,11 +113,13 @@ class Figures:
             test: The test of p-values and intervals; None for the default.
 
         Raises:
-            UserError: A list has no reference.
+            UserError: There are no lists, or a list has no reference.
         """
         self.metric = metric
         self.lists = lists
         self.test = test or PairedTest()
+        if not lists:
+            raise UserError("no lists to measure")
         self.statistics = list_statistics(metric, lists)
         if not is_measurable(metric, np.concatenate(self.statistics).sum(axis=0)):
             log.warning(

@@ -240,8 +240,7 @@ def read_systems(
     every = [_joined(files, known, split, warnings) for files in systems]
     warnings.report()
     for path, files, recordings in zip(paths, systems, every, strict=True):
-        heard_nothing = bool(files) and path in may_be_silent
-        if not recordings and not heard_nothing:
+        if not recordings and not (files and path in may_be_silent):
             raise UserError(
                 f"{path}: no recording in it; give a file or a folder with CTM, STM,"
                 " SRT, VTT, JSON, trn or text"
@@ -415,9 +414,7 @@ _UNSCORED = ("ignore_time_segment_in_scoring", "ignoretimesegmentinscoring")
 
 
 def _is_unscored(text: str) -> bool:
-    """Return whether a text has a mark of a segment that is not measured, also beside
-    other words, as sclite does.
-    """
+    """Return whether a text has such a mark, also beside words, as in sclite."""
     return any(mark in text.lower() for mark in _UNSCORED)
 
 
