@@ -32,7 +32,8 @@ def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
     for feature in all_features().values():
         bonuses |= feature.untuned_weights(config)
     if not (columns or config.weights):
-        return Weights.interpolation({}, Tuned(TunedBy.FIRST_PASS), bonuses)
+        tuned = Tuned() if any(bonuses.values()) else Tuned(TunedBy.FIRST_PASS)
+        return Weights.interpolation({}, tuned, bonuses)
     numbers = list(config.weights)
     tuned = Tuned()
     if not numbers:

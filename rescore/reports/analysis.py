@@ -281,7 +281,7 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
     low, high = sorted(direction * end + 0.0 for end in ends)
     result = Outlook(
         metric=metric.name,
-        has_lm=bool(weights.language_models),
+        has_lm=any(map(weights.weighs, weights.language_models)),
         first_pass=before,
         reranked=after,
         flatters=flatters,
@@ -292,6 +292,11 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
     )
     dataset = Dataset.of(lists)
     step = _next_step(result, bool(dataset.columns(Role.LM)))
+    if not result.has_lm and weights.language_models:
+        step = (
+            "another LM: this LM has weight 0; the largest possible gain is"
+            f" {result.possible:.2f} points"
+        )
     if step == MORE and dataset.header.systems:
         step = "one more system: this LM does its part"
     return replace(result, next=step)
@@ -520,8 +525,9 @@ def _outlook_lines(outlook: Outlook) -> list[tuple[str, str]]:
         f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.oracle:.2f},"
         f" {outlook.possible:.2f} points"
     )
-    if not outlook.has_lm:
-        return [("perfect LM", possible), ("next", outlook.next)]
+    without_lm = [("perfect LM", possible), ("next", outlook.next)]
+    if not outlook.has_lm and outlook.reranked == outlook.first_pass:
+        return without_lm
     gain = (
         f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.reranked:.2f},"
         f" {outlook.gain:.2f} points"
@@ -541,6 +547,8 @@ def _outlook_lines(outlook: Outlook) -> list[tuple[str, str]]:
         f" {p_phrase(outlook.p_value)}"
     )
     lines.append(("certain", certain))
+    if not outlook.has_lm:
+        return [*lines, *without_lm]
     share = f"this LM takes {100 * outlook.share:.0f} % of them"
     lines.append(("perfect LM", f"{possible}; {share}"))
     lines.append(("next", outlook.next))

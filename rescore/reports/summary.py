@@ -166,8 +166,17 @@ def _weights(results: Record) -> Iterator[str]:
     if set(results.weights) == {FIRST_PASS} and not results.excluded:
         # the figures on dev are of the scale, where a decision is tuned
         baseline = results.main.baseline if results.main else FIRST
+        voting = []
+        if results.mixture:
+            votes = results.mixture.votes
+            voting = [name for name, vote in votes.items() if vote]
+        if len(voting) == 1:
+            baseline = f"system {voting[0]}"
         origin = "" if results.origin == FIRST else f" ({results.origin})"
-        yield f"weights: the {baseline} alone{origin}"
+        if results.scale == 0:
+            yield f"weights: none, at scale 0 all hypotheses count alike{origin}"
+        else:
+            yield f"weights: the {baseline} alone{origin}"
         yield from on_dev
         return
     origin = results.origin

@@ -127,6 +127,13 @@ INPUTS: dict[str, Lists] = {
     "ids of other scripts": with_ids("\u4e9c ", "\u00e9\u0301"),
     "ids numbers": with_ids(7, 7),
     "ids long": with_ids("x" * 5000),
+    "no references, long ids": each_list(
+        lambda entry, _: entry.update(id=entry["id"] + "x" * 6000, ref=[])
+    ),
+    "a long score": with_scores("1" * 6000),  # type: ignore[arg-type]
+    "long names of columns": each_list(
+        lambda entry, _: entry["hyps"][0]["scores"].update({"y" * 6000: 0.0})
+    ),
     "ids paths": with_ids("../a/b.wav", "c d/"),
     "texts long": with_texts(MANY, "a"),
 }
