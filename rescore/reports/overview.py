@@ -112,11 +112,14 @@ def with_dev(results: Sequence[Results]) -> Iterator[Results]:
         dev = run.dev
         if dev is not None and dev.metrics:
             first_source, *_ = dev.source.split(", ")
+            name = Path(first_source).name.partition(".")[0]
+            if name == run.dataset:
+                name += " (dev)"
             # A p-value on dev would flatter: the weights were tuned on these lists.
             untested = [replace(figures, p_value=None) for figures in dev.metrics]
             yield replace(
                 run,
-                dataset=Path(first_source).name.partition(".")[0],
+                dataset=name,
                 metrics=untested,
                 utterances=dev.utterances,
                 ref_words=None,
