@@ -155,3 +155,20 @@ def test_references_that_are_no_texts_are_a_user_error() -> None:
 def test_a_text_is_not_read_letter_by_letter() -> None:
     with pytest.raises(rescore.UserError, match="texts is the text 'abc'"):
         rescore.correct("abc", ["Goldman Sachs"])
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("id", 7), ("text", None), ("scores", None), ("source", 7), ("hypotheses", None)],
+)
+def test_a_field_of_the_wrong_kind_is_refused(field: str, value: Any) -> None:
+    lists = some_lists()
+    FIELDS[field](lists[0], value)
+    with pytest.raises(rescore.UserError, match="rescore.evaluate: utterance"):
+        rescore.evaluate(lists)
+
+
+def test_what_an_error_quotes_is_cut() -> None:
+    message = str(rescore.UserError("x.json: " + "y" * 6000 + " is too long"))
+    assert len(message) < 300
+    assert message.startswith("x.json: y") and message.endswith(" is too long")
