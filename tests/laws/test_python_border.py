@@ -164,7 +164,7 @@ def test_a_text_is_not_read_letter_by_letter() -> None:
 def test_a_field_of_the_wrong_kind_is_refused(field: str, value: Any) -> None:
     lists = some_lists()
     FIELDS[field](lists[0], value)
-    with pytest.raises(rescore.UserError, match="rescore.evaluate: utterance"):
+    with pytest.raises(rescore.UserError, match=r"rescore\.evaluate: utterance"):
         rescore.evaluate(lists)
 
 
