@@ -95,6 +95,14 @@ def read(
     from rescore.parts import FORMATS
     from rescore.taken import check_read
 
+    for name, value in (("sources", sources), ("s2s", s2s), ("format", format)):
+        if not isinstance(value, str | Path | None):
+            raise UserError(f"rescore.read: {name} is {value!r:.60}; give a text")
+    if not isinstance(field, Mapping | None):
+        raise UserError(f"rescore.read: field is {field!r:.60}; give a dictionary")
+    for role, key in (field or {}).items():
+        if not isinstance(key, str):
+            raise UserError(f"rescore.read: field {role!r} is {key!r:.60}; give a text")
     options = formats.ReadOptions(
         size=nbest_size, fields=dict(field) if field else None
     )
@@ -122,7 +130,14 @@ def _several(paths: str | Path | Sequence[str | Path] | None) -> Sequence[str | 
     """Return paths that were given as one path, as several, or not at all."""
     if paths is None:
         return ()
-    return (paths,) if isinstance(paths, (str, Path)) else paths
+    if isinstance(paths, str | Path):
+        return (paths,)
+    if not isinstance(paths, Sequence):
+        raise UserError(f"rescore.read: {paths!r:.60} is no path; give one or several")
+    for path in paths:
+        if not isinstance(path, str | Path):
+            raise UserError(f"rescore.read: {path!r:.60} is no path; give a text")
+    return paths
 
 
 def load(
@@ -441,10 +456,17 @@ def cer(reference: str | Sequence[str], hypothesis: str | Sequence[str]) -> floa
 def _error_rate(
     name: str, reference: str | Sequence[str], hypothesis: str | Sequence[str]
 ) -> float:
+    from rescore.border import checked_texts
     from rescore.metrics import choose_metric, list_statistics, total, value
+    from rescore.metrics.base import check_measurable
 
-    references = [reference] if isinstance(reference, str) else list(reference)
-    hypotheses = [hypothesis] if isinstance(hypothesis, str) else list(hypothesis)
+    given = []
+    for what, texts in (("reference", reference), ("hypothesis", hypothesis)):
+        if isinstance(texts, str):
+            given.append([texts])
+        else:
+            given.append(checked_texts(name, what, texts))
+    references, hypotheses = given
     if len(references) != len(hypotheses):
         raise UserError(
             f"{counted(len(hypotheses), 'hypothesis')} for"
@@ -456,6 +478,7 @@ def _error_rate(
         for number, (text, expected) in pairs
     ]
     metric = choose_metric(name, lists).for_reports
+    check_measurable(metric, lists, "there is no error rate")
     return value(metric, total(list_statistics(metric, lists), [0] * len(lists)))
 
 

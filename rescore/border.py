@@ -14,15 +14,16 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, cast
 
-from rescore.columns import FIRST_PASS
+from rescore.columns import FIRST_PASS, FROM_FILE, SUM
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, each, load
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
+from rescore.metrics.listed import WordList
 from rescore.metrics.normalise import FLAGS
-from rescore.nbest import Hypothesis, NbestList, are_means, check_scores
+from rescore.nbest import Header, Hypothesis, NbestList, check_scores
 from rescore.options import Field, OptionValues, flattened, read_content
 from rescore.refusals import TABLES, check_road
 from rescore.tuning import FIRST_PASS_ALONE, Weights
@@ -136,6 +137,14 @@ def _checked_list(function: str, nbest: NbestList) -> NbestList:
     Raises:
         UserError: It has something that is no hypothesis, or a score that is no number.
     """
+    place = f"rescore.{function}: utterance {nbest.id!s:.40}"
+    _check_kind(place, "id", nbest.id, str, "a text")
+    _check_kind(place, "hypotheses", nbest.hypotheses, Sequence, "a list")
+    _check_kind(place, "source", nbest.source, str | None, "a text or None")
+    _check_kind(place, "header", nbest.header, Header, "a header")
+    _check_kind(place, "references", nbest.references, Sequence, "a tuple of texts")
+    for reference in nbest.references:
+        _check_kind(place, "a reference", reference, str, "a text")
     for item in nbest.hypotheses:
         if not isinstance(item, Hypothesis):
             raise UserError(
@@ -143,13 +152,70 @@ def _checked_list(function: str, nbest: NbestList) -> NbestList:
                 ' as hypothesis; make a rescore.Hypothesis("text", {"s2s": score})'
                 " of each"
             )
+        _check_kind(place, "the text of a hypothesis", item.text, str, "a text")
+        _check_kind(place, "scores", item.scores, Mapping, "a dictionary")
     check_scores(nbest, f"rescore.{function}: utterance {nbest.id}")
     header = nbest.header
-    if not header.name and not header.means and are_means(nbest):
-        header = replace(header, means=True)
+    if not (header.name or header.means) and SUM in nbest.hypotheses[0].scores:
+        header = header.with_records({SUM: FROM_FILE, **header.records})
     if header is nbest.header and not isinstance(nbest.references, str):
         return nbest
     return replace(nbest, header=header)  # which refuses references that are one text
+
+
+def _check_kind(place: str, what: str, value: Any, kind: Any, wanted: str) -> None:
+    """Raise an error if a value of a caller is of another kind.
+
+    Args:
+        place: The function and the utterance, for the message.
+        what: What the value is.
+        value: The value.
+        kind: The types that it may have.
+        wanted: These types, in words.
+
+    Raises:
+        UserError: The value has another type.
+    """
+    if not isinstance(value, kind):
+        raise UserError(f"{place}: {what} is {value!r:.60}; give {wanted}")
+
+
+def checked_texts(function: str, what: str, texts: Any) -> list[str]:
+    """Return the texts of a caller as a list.
+
+    Args:
+        function: The function that the caller called.
+        what: The name of the argument.
+        texts: The texts; one text alone would be read letter by letter.
+
+    Raises:
+        UserError: They are something else.
+    """
+    if isinstance(texts, str):
+        raise UserError(
+            f"rescore.{function}: {what} is the text {texts[:40]!r}; give a list of"
+            f" texts, such as [{texts[:40]!r}]"
+        )
+    place = f"rescore.{function}"
+    _check_kind(place, what, texts, Iterable, "a list of texts")
+    every = list(texts)
+    for text in every:
+        _check_kind(place, f"one of {what}", text, str, "texts")
+    return every
+
+
+def check_number(function: str, what: str, value: Any) -> None:
+    """Raise an error if an argument of a caller is neither a number nor None.
+
+    Args:
+        function: The function that the caller called.
+        what: The name of the argument.
+        value: The argument.
+
+    Raises:
+        UserError: It is something else.
+    """
+    _check_kind(f"rescore.{function}", what, value, Real | None, "a number")
 
 
 def as_weights(
@@ -214,7 +280,10 @@ def config_of(
         UserError: A name is unknown or has no meaning on this road, or a value is not
             one that the option takes.
     """
-    _check_kinds(metric, others)
+    _check_kinds(
+        metric,
+        {**others, "decision": decision, "words": words, "normaliser": normaliser},
+    )
     named = {"metric": metric, "decision": decision, "words": words}
     arguments = {**named, "normaliser": normaliser, **others}
     given = {name: value for name, value in arguments.items() if value is not None}
@@ -285,8 +354,20 @@ def _check_kinds(metric: Any, others: Mapping[str, Any]) -> None:
             f"columns is the text {columns!r}; give a list of names, such as"
             f" [{columns!r}]"
         )
-    if not isinstance(metric, str | None):
-        raise UserError(f"metric is {metric!r}; give the name of one metric")
+    if columns is not None:
+        checked_texts("tune", "columns", columns)
+    normaliser = others.get("normaliser")
+    if not isinstance(normaliser, Normaliser | None):
+        raise UserError(
+            f"normaliser is {normaliser!r:.60}; give a rescore.Normaliser, such as"
+            " rescore.Normaliser(drop_punctuation=True)"
+        )
+    for name, value in (("metric", metric), ("decision", others.get("decision"))):
+        if not isinstance(value, str | None):
+            raise UserError(f"{name} is {value!r:.60}; give the name of one {name}")
+    words = others.get("words")
+    if not isinstance(words, str | Path | WordList | None):
+        raise UserError(f"words is {words!r:.60}; give the path of a file")
 
 
 def _as_read(entry: Field, value: Any) -> Any:

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
-from rescore.parts import EXPANSIONS, FEATURES
+from rescore.parts import EXPANSIONS, FEATURES, METRICS
 
 FIRST_PASS_ORIGIN = "first_pass"
 """The origin of hypotheses that the toolkit proposed. The features of
@@ -52,6 +52,10 @@ class Role(StrEnum):
     """
     COMPONENT = "component"
     """A part of the toolkit's own score."""
+    MEASUREMENT = "measurement"
+    """A figure against the reference, such as a sentence's BLEU. It has no weight
+    unless `--column` names it: other lists have no such figure before they are decided.
+    """
     SYSTEM = "system"
     """Scores of one of several systems, at the texts that it wrote
     (`rescore.decision.mixture`).
@@ -119,6 +123,20 @@ def reserved_names() -> Collection[str]:
     first pass.
     """
     return _of_features(FEATURES.changes).reserved
+
+
+def role_of_name(name: str) -> Role:
+    """Return what a column without a record is, as its name says."""
+    known = reserved().get(name)
+    if known is not None:
+        return known.role
+    if name.lower() in MEASUREMENTS:
+        return Role.MEASUREMENT
+    return Role.LM
+
+
+MEASUREMENTS = frozenset({*METRICS.shipped, "error", "errors", "edits", "accuracy"})
+"""Names, in lower case, of columns that are figures against the reference."""
 
 
 def units() -> Mapping[str, str]:
@@ -219,6 +237,12 @@ class Column:
     def short(self) -> str:
         """The record in a few words."""
         return f"{self.model}@{self.fingerprint[:12]} {self.norm} {self.precision}"
+
+
+FROM_FILE = Column("file", "", "", "", Role.LM)
+"""The record of a column of scores of a file, whose name has another meaning in lists
+of this package.
+"""
 
 
 def comes_from_expansion(name: str, column: Column | None = None) -> bool:

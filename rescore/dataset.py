@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rescore.columns import Role
+from rescore.columns import FROM_FILE, Role
 from rescore.nbest import NO_HEADER, Header, NbestList
 
 
@@ -40,7 +40,12 @@ class Dataset(list[NbestList]):
         A toolkit's own features are not tuned beside a language model that was added.
         """
         columns = self.columns(Role.LM)
-        return [name for name in columns if name in self.header.records] or columns
+        records = self.header.records
+        of_models = []
+        for name in columns:
+            if name in records and records[name] != FROM_FILE:
+                of_models.append(name)
+        return of_models or columns
 
     def columns(self, *roles: Role) -> list[str]:
         """Return the names of the columns of some roles, in the order of the file."""

@@ -9,6 +9,34 @@ _PLURALS = {"is": "es", "y": "ies"}
 """Endings of nouns whose plural is not made with an s alone."""
 
 
+LONGEST_WORD = 160
+"""Characters of a part of a message without blanks, such as a path or an id."""
+LONGEST = 360
+"""Characters of a message."""
+
+
+def shortened(message: str) -> str:
+    """Return a message of one line, in which long quotes are cut in their middle.
+
+    The beginning says what is wrong and where, the end what to do.
+
+    Args:
+        message: The message.
+    """
+    words = []
+    for word in message.split():
+        words.append(_cut(word, LONGEST_WORD))
+    return _cut(" ".join(words), LONGEST)
+
+
+def _cut(text: str, most: int) -> str:
+    """Return a text of at most so many characters, cut in its middle."""
+    if len(text) <= most:
+        return text
+    head = 2 * most // 3
+    return f"{text[:head]}...{text[len(text) - (most - head - 3) :]}"
+
+
 class UserError(Exception):
     """Bad usage or bad input, reported in one line: what was found, where, and what to
     do.
@@ -17,6 +45,14 @@ class UserError(Exception):
     catch it. Nothing else is ever caught: any other exception is a defect of this
     package.
     """
+
+    def __init__(self, message: object = "") -> None:
+        """Make an error.
+
+        Args:
+            message: The message; what it quotes may be long (`shortened`).
+        """
+        super().__init__(shortened(str(message)))
 
 
 class OptionError(UserError):

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rescore.columns import FIRST_PASS, TOKENS
+from rescore.columns import FIRST_PASS, TOKENS, Role
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
@@ -32,7 +32,8 @@ def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
     for feature in all_features().values():
         bonuses |= feature.untuned_weights(config)
     if not (columns or config.weights):
-        return Weights.interpolation({}, Tuned(TunedBy.FIRST_PASS), bonuses)
+        tuned = Tuned() if any(bonuses.values()) else Tuned(TunedBy.FIRST_PASS)
+        return Weights.interpolation({}, tuned, bonuses)
     numbers = list(config.weights)
     tuned = Tuned()
     if not numbers:
@@ -64,7 +65,9 @@ def no_columns(name: str, lists: Sequence[NbestList]) -> str:
     """
     message = f"{name}: no column of LM scores; add one with `rescore score`"
     scores = Dataset.of(lists).scores
-    others = [column for column in scores if column not in (FIRST_PASS, TOKENS)]
+    measured = Dataset.of(lists).columns(Role.MEASUREMENT)
+    no_scores = (FIRST_PASS, TOKENS, *measured)
+    others = [column for column in scores if column not in no_scores]
     if others:
         message += (
             f", or tune toolkit scores with --components, or --column {others[0]}"

@@ -22,7 +22,7 @@ from rescore.columns import (
     Role,
     advice,
     comes_from_expansion,
-    reserved,
+    role_of_name,
     unrecognised,
 )
 from rescore.errors import UserError, counted
@@ -127,8 +127,7 @@ class Header:
         column = self.records.get(name)
         if column is not None:
             return column.role
-        known = reserved().get(name)
-        return known.role if known else Role.LM
+        return role_of_name(name)
 
     def with_records(self, records: Mapping[str, Column]) -> Header:
         """Return the header with further records of columns."""
@@ -170,6 +169,11 @@ class NbestList:
                 f"utterance {self.id}: references is the text {self.references[:40]!r};"
                 f" give a tuple of texts, such as ({self.references[:40]!r},)"
             )
+        if not isinstance(self.references, Iterable):
+            raise UserError(
+                f"utterance {self.id}: references is {self.references!r}; give a tuple"
+                " of texts, () for none"
+            )
         self.references = tuple(self.references)
 
     def __repr__(self) -> str:
@@ -179,6 +183,11 @@ class NbestList:
             f"<NbestList {self.id}:"
             f" {counted(len(self.hypotheses), 'hypothesis')}{first}>"
         )
+
+    @property
+    def title(self) -> str:
+        """The file and the utterance, for messages."""
+        return f"{self.header.place}utterance {self.id}"
 
     def column(self, name: str) -> list[float]:
         """Return the scores of one column, in the order of the hypotheses.
@@ -381,12 +390,14 @@ def without_copies(
 
 
 def are_means(nbest: NbestList) -> bool:
-    """Return whether the first-pass scores of a list from a file are means over tokens:
-    then its reader keeps the sums beside them.
+    """Return whether a list has sums over tokens beside first-pass scores that are
+    means, if its file or its reader says that it may have them.
 
     Where --s2s put something else in the place of the means, the sums say nothing about
     the first pass.
     """
+    if nbest.header.records.get(SUM) is not None:
+        return False
     own = [nbest.hypotheses[place].scores for place in first_pass_indices(nbest)]
     return all(SUM in scores and FORMER_FIRST_PASS not in scores for scores in own)
 

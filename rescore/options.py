@@ -24,8 +24,9 @@ from collections.abc import (
 )
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
+from numbers import Integral, Real
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, UnionType
 from typing import (
     Any,
     ClassVar,
@@ -268,9 +269,56 @@ class Field(NamedTuple):
         """
         if value is None:
             return
+        if not is_of_kind(value, self.hint):
+            raise UserError(
+                f"{self.about.flag(self.name)} {value!r:.60}: expected"
+                f" {_in_words(self.hint)}"
+            )
         values = value if type(value) is tuple else (value,)
         for element in values:
             self.about.check(self.name, element)
+
+
+_PLAIN: dict[Any, tuple[type, str]] = {
+    str: (str, "a text"),
+    float: (Real, "a number"),
+    int: (Integral, "a whole number"),
+    bool: (bool, "true or false"),
+    type(None): (type(None), ""),
+    tuple[str, ...]: (tuple, "texts"),
+    tuple[float, ...]: (tuple, "numbers"),
+}
+"""The types of options whose values are checked: what a value must be, and this in
+words.
+"""
+
+
+def is_of_kind(value: Any, hint: Any) -> bool:
+    """Return whether a value may have a type; True for a type that is not in `_PLAIN`.
+
+    Args:
+        value: The value.
+        hint: The type, or a union of types.
+    """
+    for part in get_args(hint) if isinstance(hint, UnionType) else (hint,):
+        if part not in _PLAIN:
+            return True
+        kind, _ = _PLAIN[part]
+        wrong_kind: bool = not isinstance(value, kind)
+        if wrong_kind or (kind is Real and isinstance(value, bool)):
+            continue
+        if kind is not tuple:
+            return True
+        (item, _) = get_args(part)
+        if all(is_of_kind(element, item) for element in value):
+            return True
+    return False
+
+
+def _in_words(hint: Any) -> str:
+    """Return the types of a hint in words."""
+    parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    return " or ".join(filter(None, (_PLAIN[part][1] for part in parts)))
 
 
 class Declared:

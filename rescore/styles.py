@@ -6,10 +6,29 @@ it on whether another package, wcwidth, is installed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 Cells = Sequence[Sequence[str]]
 """The cells of a table, row by row."""
+
+
+UNDEFINED = "-"
+"""What tables show in place of a figure that is not defined, such as the error rate of
+empty references.
+"""
+
+
+def figure(value: float | None, digits: int = 2) -> str:
+    """Return a figure as a table shows it: `-` if it is not defined, empty for None.
+
+    Args:
+        value: The figure.
+        digits: Number of digits behind the point.
+    """
+    if value is None:
+        return ""
+    return f"{value:.{digits}f}" if math.isfinite(value) else UNDEFINED
 
 
 def p_value(value: float | None) -> str:

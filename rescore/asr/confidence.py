@@ -31,6 +31,7 @@ from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList, without_copies
 from rescore.pipeline import expand
 from rescore.plan import Plan, resolve
+from rescore.styles import figure
 from rescore.tuning import Weights, suited
 from rescore.tuning.folds import warn_of_overlap
 from rescore.tuning.scale import scale_grid, warn_at_end
@@ -170,7 +171,8 @@ class Quality:
     """
 
     def __str__(self) -> str:
-        return f"NCE {self.nce:.3f}  ECE {self.ece:.3f}"
+        nce, ece = (figure(value, 3) for value in (self.nce, self.ece))
+        return f"NCE {nce}  ECE {ece}"
 
 
 def quality(confidences: Floats, correct: Flags) -> Quality:
@@ -407,7 +409,8 @@ class Confidences:
         lines = []
         if self.plain:
             words = counted(self.plain.words, "word")
-            lines.append(f"{words}, {self.plain.correct:.1%} right")
+            share = figure(100 * self.plain.correct, 1)
+            lines.append(f"{words}, {share}% right")
             lines.append(f"not calibrated     {self.plain}")
         if self.calibrated:
             settings = self.calibration.signature

@@ -33,6 +33,7 @@ from rescore.asr.terms import (
     read_terms,
     split,
 )
+from rescore.border import check_number, checked_texts
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
 from rescore.lms import shipped_models
@@ -503,8 +504,7 @@ class Corrector:
 
         Args:
             words: The list, or its lines.
-            threshold: Least probability of a correction; None for the recommended
-                threshold.
+            threshold: Least probability of a correction; None: the recommended one.
             case: Whether terms that differ from the list in case alone are corrected. A
                 list all in capitals does not tell the case.
 
@@ -512,7 +512,7 @@ class Corrector:
             UserError: A line of the list is not valid.
         """
         if not isinstance(words, WordList):
-            words = WordList(tuple(words), "words")
+            words = WordList(tuple(checked_texts("correct", "words", words)), "words")
         self._listed = words
         self._terms = read_terms(words)
         folder = shipped_models() / "terms"
@@ -732,18 +732,19 @@ def correct(
     Args:
         texts: In order; whether a term occurs elsewhere in the texts counts.
         words: A file of terms, as `--words` of `rescore correct`, or its lines.
-        threshold: Least probability of a correction; None for the recommended
-            threshold.
+        threshold: Least probability of a correction; None for the recommended one.
         case: Whether terms that differ from the list in case alone are corrected.
 
     Raises:
-        UserError: The list of terms is absent, empty or damaged.
+        UserError: The terms are absent, empty or damaged, or `texts` is no list.
 
     Example:
         >>> corrected = correct(["ask gold man sacks"], ["Goldman Sachs"])[0]
         >>> corrected.text, corrected.changes[0].heard
         ('ask Goldman Sachs', 'gold man sacks')
     """
+    check_number("correct", "threshold", threshold)
     listed = WordList.load(Path(words)) if isinstance(words, (str, Path)) else words
-    numbered = [Text(str(number), "", text) for number, text in enumerate(texts, 1)]
+    every = enumerate(checked_texts("correct", "texts", texts), 1)
+    numbered = [Text(str(number), "", text) for number, text in every]
     return Corrector(listed, threshold, case=case).texts(numbered)

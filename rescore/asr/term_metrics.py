@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from rescore.metrics.base import Counts, Values
 from rescore.metrics.listed import ListedErrorRate, Terms
@@ -47,41 +48,45 @@ class TermRate(ListedErrorRate):
         settings.pop("align", None)
         return settings
 
-    def statistics(
+    def _counts_of(
         self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]
     ) -> Counts:
-        """Return the numbers of terms; of several references the one that fits best
-        counts.
-
-        Args:
-            hypotheses: The texts; with lists by utterance, pairs of utterance and text.
-            references: One or more texts for each hypothesis.
-
-        Returns:
-            Counts of shape (hypotheses, 3): `MATCHED`, `SPOKEN` and `WRITTEN` terms.
+        """Return the numbers of terms: counts of shape (hypotheses, 3), `MATCHED`,
+        `SPOKEN` and `WRITTEN` terms.
         """
         rows = np.zeros((len(hypotheses), 3), dtype=np.int64)
         for row, hypothesis, texts in zip(rows, hypotheses, references, strict=True):
             utterance, text = hypothesis if self.reads else ("", hypothesis)
             terms = self._terms.of(utterance)
             written = occurring(self.words(text), terms)
-            spoken = [occurring(self.words(each), terms) for each in texts]
-            fits = []
-            for terms_spoken in spoken:
-                matched = (terms_spoken & written).total()
-                fits.append(2 * matched - terms_spoken.total())
-            best = spoken[fits.index(max(fits))]
-            row[MATCHED] = (best & written).total()
-            row[SPOKEN] = best.total()
+            spoken = occurring(self.words(texts[0]), terms)
+            row[MATCHED] = (spoken & written).total()
+            row[SPOKEN] = spoken.total()
             row[WRITTEN] = written.total()
         return rows
 
+    def best_places(self, statistics: Sequence[Counts]) -> list[int]:
+        """Return the places with the fewest terms that are missed or wrongly written.
+
+        Args:
+            statistics: Counts of shape (hypotheses, 3) for each list.
+        """
+        return [int(self.losses(rows).argmin()) for rows in statistics]
+
     def values(self, sums: Counts) -> Values:
         """Return the rate of each row of counts, in percent."""
-        below = sums[:, [SPOKEN, WRITTEN]] @ np.array(self.shares)
+        below = self._below(sums)
         rates = np.full(len(sums), 100.0)  # without terms none is missed
         np.divide(100.0 * sums[:, MATCHED], below, out=rates, where=below > 0)
         return rates
+
+    def measures(self, sums: Counts) -> npt.NDArray[np.bool_]:
+        """Return whether there are terms that the rate is a share of."""
+        return self._below(sums) > 0
+
+    def _below(self, sums: Counts) -> Values:
+        """Return what matched terms are divided by, of shape (sets,)."""
+        return np.asarray(sums[:, [SPOKEN, WRITTEN]] @ np.array(self.shares))
 
     def sentence_values(self, statistics: Counts) -> Values:
         """Return minus the losses: higher is better."""

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from importlib.util import find_spec
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -107,9 +108,6 @@ def sounds(text: str) -> str:
     Args:
         text: The words, in any case.
 
-    Raises:
-        UserError: The text has Chinese characters, and pypinyin is not installed.
-
     Example:
         >>> sounds("gold man sacks") == sounds("Goldman Sachs"), sounds("kubectl")
         (True, 'kubektl')
@@ -179,13 +177,13 @@ def spoken(text: str) -> str:
 
 
 def _pinyin(text: str) -> str:
-    """Return a text with pinyin, without tones, in place of Chinese characters."""
+    """Return a text with pinyin, without tones, in place of Chinese characters; the
+    text itself if pypinyin is not installed.
+    """
     try:
         from pypinyin import lazy_pinyin
-    except ImportError:
-        raise UserError(
-            "Chinese terms need the package pypinyin; pip install 'rescore[terms]'"
-        ) from None
+    except ImportError:  # no term is Chinese (`_check_pinyin`)
+        return text
     return " ".join(lazy_pinyin(text))
 
 
@@ -328,6 +326,16 @@ def _without_possessive(word: Word) -> str:
     return word.text[: ending.start()] if ending else ""
 
 
+def _check_pinyin(words: WordList) -> None:
+    """Raise an error if a term is Chinese, and pypinyin is not installed."""
+    for line in words.lines:
+        if _CHINESE.search(line) and find_spec("pypinyin") is None:
+            raise UserError(
+                f"{words.path}: the term {line.strip()!r} needs the package pypinyin;"
+                " pip install 'rescore[terms]'"
+            )
+
+
 def read_terms(words: WordList) -> list[Term]:
     """Return the terms of a word list, in the order of their letters.
 
@@ -336,13 +344,14 @@ def read_terms(words: WordList) -> list[Term]:
 
     Raises:
         UserError: A line is not valid, two lines have the same heard form for different
-            terms, or words are listed by utterance.
+            terms, words are listed by utterance, or a Chinese term needs pypinyin.
     """
     if words.by_utterance:
         raise UserError(
             f"{words.path}: lines begin with utterances; terms need one list for all"
             f" utterances{OR}"
         )
+    _check_pinyin(words)
     heard: defaultdict[str, set[str]] = defaultdict(set)
     orders: dict[str, tuple[str, str]] = {}
     for line in words.lines:

@@ -17,7 +17,7 @@ from typing import NoReturn
 
 import click
 
-from rescore.errors import OptionError, UserError
+from rescore.errors import OptionError, UserError, shortened
 from rescore.parts import Registry
 from rescore.version import VERSION
 
@@ -417,7 +417,5 @@ def _end(number: int, frame: object) -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    click.echo(
-        f"rescore: {styled('error:', 'red')} {' '.join(message.split())}", err=True
-    )
+    click.echo(f"rescore: {styled('error:', 'red')} {shortened(message)}", err=True)
     sys.exit(2)

@@ -7,12 +7,12 @@ joined.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any
 
 import msgspec
 
-from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, Column, origins
+from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, SUM, Column, origins
 from rescore.errors import UserError
 from rescore.files import loads, parsed
 from rescore.formats.source import JsonPeek, ReadOptions, Source
@@ -32,6 +32,10 @@ OTHERS = {
     "predictions",
 }
 """Keys of the hypotheses in records of other tools."""
+
+
+has_means = True
+"""Whether lists may have the column `sum` beside means (`rescore.nbest.are_means`)."""
 
 
 def sniff(source: Source) -> bool:
@@ -148,20 +152,30 @@ class _About(msgspec.Struct):
             hypotheses,
             tuple(references),
             self.src,
-            self._header(),
+            self._header(hypotheses),
             self.recording,
             audio,
         )
 
-    def _header(self) -> Header:
+    def _header(self, hypotheses: Sequence[Hypothesis]) -> Header:
         """Return the header of the list.
+
+        A column `sum` without a record stands beside means. The record of a column of
+        another file says that it is a score of its own.
 
         Files of version 0.2 name a column `translator` in the lists of a toolkit of
         translation.
         """
         columns = dict(self.columns or {})
         translated = columns.pop("translator", None) is not None
-        return Header(records=columns, translates=self.translates or translated)
+        has_sums = SUM not in columns and bool(hypotheses)
+        for hypothesis in hypotheses:
+            has_sums = has_sums and SUM in hypothesis.scores
+        return Header(
+            records=columns,
+            translates=self.translates or translated,
+            means=has_sums,
+        )
 
 
 class _List(_About, kw_only=True):

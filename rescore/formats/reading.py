@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from rescore.columns import (
     FIRST_PASS,
     FORMER_FIRST_PASS,
+    FROM_FILE,
     RANK,
     SCORE,
     SUM,
@@ -448,6 +449,7 @@ class _Headers:
 
     def __init__(self, source: Source, reader: Format) -> None:
         self._name = shown(source.name)
+        self._has_means = getattr(reader, "has_means", False)
         self._translates = getattr(reader, "translates", False)
         self._read: Header | None = None
         """The header of the list before, as the reader made it."""
@@ -459,12 +461,16 @@ class _Headers:
         # identity is the common case, and quick
         if header is not self._read and header != self._read:
             self._read = header
+            has_means = header.means or self._has_means
             self._complete = replace(
                 header,
                 name=self._name,
                 translates=header.translates or self._translates,
-                means=are_means(nbest),
+                means=has_means and are_means(nbest),
             )
+            if not has_means and SUM in _column_names(nbest):
+                # A name alone says nothing of the other scores.
+                self._complete = self._complete.with_records({SUM: FROM_FILE})
         return self._complete
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from rescore.columns import FIRST_PASS, RANK
+from rescore.columns import FIRST_PASS, RANK, SUM
 from rescore.errors import UserError, counted
 from rescore.files import without_blanks
 from rescore.formats.records import (
@@ -25,7 +25,7 @@ from rescore.formats.records import (
 from rescore.formats.source import Place, ReadOptions, Source
 from rescore.formats.text import Part, apart, as_number, grouped, rank_of, strip_markup
 from rescore.formats.writing import check_holds, line, opened
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,10 @@ NUMBER = re.compile(
     r"\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity)\s*", re.IGNORECASE
 )
 """A number in a cell; NaN is none."""
+MEANS_SUM = "sum_of_mean"
+"""The name in tables of the column `sum`, if the first-pass scores are means over
+tokens. A column called `sum` says nothing of the other scores.
+"""
 _HOLDS = frozenset({"reference", "source", "columns"})
 
 
@@ -153,6 +157,7 @@ class DelimitedTable:
         fields = options.of(Fields).fields
         layout = _Layout.of(GENERIC.with_fields(fields), names, source.name)
         is_numeric: dict[str, bool] = {}
+        header = Header(means=MEANS_SUM in names)
         for number, (row, place) in enumerate(self._cells(source, names), 1):
             text = strip_markup(row[layout.text])
             hypothesis = Hypothesis(text, layout.scores(row, is_numeric, place))
@@ -167,6 +172,7 @@ class DelimitedTable:
                 [hypothesis],
                 references=(reference,) if reference else (),
                 source=translated or None,
+                header=header,
             )
             is_listed = options.first_pass != FIRST_PASS or are_listed(nbest)
             yield Part(identity, nbest, place, is_listed)
@@ -209,7 +215,10 @@ class DelimitedTable:
                 lineterminator="\n",
                 **self._quoting,
             )
-            writer.writerow(["id", "text", "score", *map(line, columns), *about])
+            head = [line(name) for name in columns]
+            if first.header.means and SUM in head:
+                head[head.index(SUM)] = MEANS_SUM
+            writer.writerow(["id", "text", "score", *head, *about])
             for nbest in chain([first], stream):
                 _check_about(nbest, first, about, path)
                 for row in _rows_to_write(nbest, first, columns, about, path):
@@ -419,7 +428,7 @@ def _more_columns(
         named.add(key)
     for key in names:
         if key.strip() and key != RANK and key not in taken and key not in named:
-            more[key] = (key, 1)
+            more[SUM if key == MEANS_SUM else key] = (key, 1)
     return more
 
 

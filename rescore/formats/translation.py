@@ -56,6 +56,8 @@ class _Fairseq:
 
     Options = FairseqOptions
     translates = True
+    has_means = True
+    """Whether lists may have the column `sum` beside means."""
 
     def sniff(self, source: Source) -> bool:
         """Return whether a line of the head is a source or a hypothesis."""

@@ -8,6 +8,7 @@ sum over its sentences.
 from __future__ import annotations
 
 import logging
+import math
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -155,6 +156,21 @@ class Metric:
         """
         raise NotImplementedError
 
+    def measures(self, sums: Counts) -> npt.NDArray[np.bool_]:
+        """Return whether the references of several sets have anything to measure.
+
+        A rate of references without words is not defined. `values` still returns
+        numbers for such a set, the errors as if there were a reference word, so that
+        samples and weights can be compared; a report shows `-`.
+
+        Args:
+            sums: The summed statistics of the sets, of shape (sets, k).
+
+        Returns:
+            Flags of shape (sets,).
+        """
+        return np.ones(len(sums), dtype=bool)
+
     def sentence_values(self, statistics: Counts) -> Values:
         """Return the value of each single sentence, smoothed where necessary.
 
@@ -178,6 +194,35 @@ class Metric:
             Losses of shape (hypotheses,); 0 for a perfect sentence.
         """
         return 100.0 - self.sentence_values(statistics)
+
+    def ranking_values(self, statistics: Counts) -> Values:
+        """Return numbers that order the texts of an utterance: the number of errors, or
+        the sentence values of a metric that counts no errors.
+
+        Args:
+            statistics: Counts of shape (hypotheses, k).
+
+        Returns:
+            Numbers of shape (hypotheses,); `orders_by_errors` says which end is better.
+        """
+        if self.orders_by_errors:
+            return self.losses(statistics)
+        return self.sentence_values(statistics)
+
+    @property
+    def orders_by_errors(self) -> bool:
+        """Whether fewer errors make a text better, also if a higher value is better."""
+        return self.words is not None
+
+    def best_places(self, statistics: Sequence[Counts]) -> list[int]:
+        """Return the place of the best hypothesis of each list; of equals the first.
+
+        Args:
+            statistics: Counts of shape (hypotheses, k) for each list.
+        """
+        lower_is_better = self.orders_by_errors or not self.higher_is_better
+        best = np.argmin if lower_is_better else np.argmax
+        return [int(best(self.ranking_values(rows))) for rows in statistics]
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         """Return the counts that a report shows beside the value.
@@ -229,9 +274,9 @@ def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
         Counts of shape (hypotheses, k) for each list.
 
     Raises:
-        UserError: A list has no reference, or all references are empty.
+        UserError: A list has no reference.
     """
-    _check_references(lists)
+    check_references(lists)
     # A `CachedMetric` looks up the lists that it has seen before.
     remembered = getattr(metric, "statistics_of_lists", None)
     if remembered is None:
@@ -239,19 +284,34 @@ def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
     return list(remembered(lists, _list_statistics))
 
 
-def _check_references(lists: Sequence[NbestList]) -> None:
-    """Raise an error if a list has no reference or if all references are empty."""
-    empty = True
+def check_references(lists: Sequence[NbestList]) -> None:
+    """Raise an error if a list has no reference. An empty reference is a reference."""
     for nbest in lists:
         if not nbest.references:
             raise UserError(
-                f"utterance {nbest.id}: no reference; give a file with all of them as"
-                " --ref"
+                f"{nbest.title}: no reference; give a file with all of them as --ref"
             )
-        if any(reference.strip() for reference in nbest.references):
-            empty = False
-    if empty:
-        raise UserError("all references are empty; error rates cannot be computed")
+
+
+def check_measurable(metric: Metric, lists: Sequence[NbestList], purpose: str) -> None:
+    """Raise an error if all references are empty, as the metric counts them.
+
+    Args:
+        metric: The metric.
+        lists: Lists with references.
+        purpose: What cannot be done without references that have words.
+
+    Raises:
+        UserError: A list has no reference, or the references have nothing to measure.
+    """
+    if not lists:
+        return
+    every = np.concatenate(list_statistics(metric, lists))
+    if not is_measurable(metric, every.sum(axis=0)):
+        raise UserError(
+            f"{lists[0].header.place}all references are empty, as {metric.name} counts"
+            f" them; {purpose}"
+        )
 
 
 def _list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
@@ -489,8 +549,23 @@ def value(metric: Metric, sums: Counts) -> float:
     Args:
         metric: The metric.
         sums: The summed statistics of the set, of shape (k,).
+
+    Returns:
+        The value; NaN if the references have nothing to measure.
     """
+    if not is_measurable(metric, sums):
+        return math.nan
     return float(metric.values(sums[None])[0])
+
+
+def is_measurable(metric: Metric, sums: Counts) -> bool:
+    """Return whether the references of one set have anything to measure.
+
+    Args:
+        metric: The metric.
+        sums: The summed statistics of the set, of shape (k,).
+    """
+    return bool(metric.measures(sums[None])[0])
 
 
 def is_better(figure: float, other: float, higher_is_better: bool) -> bool:
@@ -502,8 +577,7 @@ def oracle(metric: Metric, statistics: Sequence[Counts]) -> list[int]:
     """Return the place of the best hypothesis of each list; of equals the first.
 
     Args:
-        metric: The metric, whose sentence values are compared.
+        metric: The metric, which says which texts are better.
         statistics: Counts of shape (hypotheses, k) for each list.
     """
-    best = np.argmax if metric.higher_is_better else np.argmin
-    return [int(best(metric.sentence_values(rows))) for rows in statistics]
+    return metric.best_places(statistics)

@@ -406,6 +406,31 @@ class ListedErrorRate(ErrorRate):
             settings["words-by"] = "utterance"
         return settings
 
+    def statistics(
+        self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]
+    ) -> Counts:
+        """Return the counts of hypotheses beside the reference that WER takes: an error
+        of WER is an error of listed or of other words.
+
+        Args:
+            hypotheses: The texts; with lists by utterance, pairs of utterance and text.
+            references: One or more references for each hypothesis.
+
+        Returns:
+            Counts of shape (hypotheses, k).
+        """
+        closest = []
+        for hypothesis, texts in zip(hypotheses, references, strict=True):
+            text = hypothesis.text if self.reads else hypothesis
+            closest.append([self.words.closest(texts, text)])
+        return self._counts_of(hypotheses, closest)
+
+    def _counts_of(
+        self, hypotheses: Sequence[Any], references: Sequence[Sequence[str]]
+    ) -> Counts:
+        """Return `statistics` of hypotheses with one reference each."""
+        return super().statistics(hypotheses, references)
+
     def _count(self, references: list[str], hypotheses: list[Any]) -> Counts:
         """Return the errors and reference words of pairs, of the words that count."""
         words = cache(self.words)

@@ -162,6 +162,10 @@ class _Sacrebleu(Metric):
             rows += count(hypotheses[start : start + TOGETHER], streams)
         return self._counts(np.array(rows, dtype=np.float64))
 
+    def measures(self, sums: Counts) -> npt.NDArray[np.bool_]:
+        # The second column has the words or characters of references.
+        return sums[:, 1] > 0
+
     def _counts(self, rows: Values) -> Counts:
         """Return sacreBLEU's statistics as whole numbers."""
         return rows.astype(np.int64)

@@ -103,12 +103,16 @@ def paired_interval(
         second: The statistics (k,) of each unit under the second system.
 
     Returns:
-        Bounds of the second value less the first, on the same samples.
+        Bounds of the second value less the first, on the same samples. Samples whose
+        references have nothing to measure count only if there are no others.
     """
-    ours = _values(metric, first)
-    theirs = _values(metric, second)
-    defined = np.isfinite(ours) & np.isfinite(theirs)
-    return _interval(theirs[defined] - ours[defined])
+    ours = _samples(first)
+    theirs = _samples(second)
+    differences = metric.values(theirs) - metric.values(ours)
+    is_defined = metric.measures(ours) & metric.measures(theirs)
+    if not is_defined.any():
+        return _interval(differences)
+    return _interval(differences[is_defined])
 
 
 def confidence_interval(
@@ -123,16 +127,21 @@ def confidence_interval(
         rows: The statistics (k,) of each unit.
 
     Returns:
-        Bounds of the value; None for a single unit, which cannot be resampled.
+        Bounds of the value; None for a single unit, which cannot be resampled, and for
+        references that have nothing to measure.
     """
     if len(rows) <= 1:
         return None
-    values = _values(metric, rows)
-    return _interval(values[np.isfinite(values)])
+    sums = _samples(rows)
+    is_defined = metric.measures(sums)
+    if not is_defined.any():
+        return None
+    return _interval(metric.values(sums[is_defined]))
 
 
-def _values(metric: Metric, rows: Sequence[Counts]) -> Values:
-    """Return the value of each bootstrap sample (Koehn 2004), of shape (samples,).
+def _samples(rows: Sequence[Counts]) -> Counts:
+    """Return the statistics of each bootstrap sample (Koehn 2004), of shape (samples,
+    k).
 
     Sets of one size have equal samples.
     """
@@ -144,7 +153,7 @@ def _values(metric: Metric, rows: Sequence[Counts]) -> Values:
         drawn = random.choice(units, size=(number, units), replace=True)
         times = np.stack([np.bincount(sample, minlength=units) for sample in drawn])
         sums.append(_sums(times, statistics))
-    return metric.values(np.concatenate(sums))
+    return np.concatenate(sums)
 
 
 def _interval(values: Values) -> tuple[float, float]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
@@ -124,21 +125,43 @@ class ErrorRate(Metric):
         return np.column_stack([errors, list(map(len, references))])
 
     def values(self, sums: Counts) -> Values:
-        errors = _errors(sums)
-        units = sums[:, REFERENCE]
-        # Without reference units, as in a sample of empty references: no errors are 0,
-        # and any are infinite.
-        rates = np.where(errors > 0, np.inf, 0.0)
-        return np.divide(100.0 * errors, units, out=rates, where=units > 0)
+        # Empty references count as one word: the number of errors orders texts.
+        units = np.maximum(sums[:, REFERENCE], 1)
+        return np.asarray(100.0 * _errors(sums) / units)
 
-    def sentence_values(self, statistics: Counts) -> Values:
-        # Hypotheses of one list share the reference: the number of errors orders them,
-        # also where it is empty.
-        units = np.maximum(statistics[:, REFERENCE], 1)
-        return np.asarray(100.0 * _errors(statistics) / units)
+    def measures(self, sums: Counts) -> npt.NDArray[np.bool_]:
+        return sums[:, REFERENCE] > 0
 
     def losses(self, statistics: Counts) -> Values:
         return _errors(statistics).astype(np.float64)
+
+    def best_places(self, statistics: Sequence[Counts]) -> list[int]:
+        """Return the places whose texts have the lowest error rate of the set.
+
+        Hypotheses of a list that are closest to references of different lengths are
+        chosen by errors less rate times reference units, for the rate that this choice
+        has (Dinkelbach 1967).
+
+        Args:
+            statistics: Counts of shape (hypotheses, k) for each list.
+        """
+        places = super().best_places(statistics)
+        if not any(np.ptp(rows[:, REFERENCE]) for rows in statistics):
+            return places
+        rate = np.inf
+        while True:
+            chosen = [
+                rows[place] for rows, place in zip(statistics, places, strict=True)
+            ]
+            sums = np.sum(chosen, axis=0)
+            lower = sums[:REFERENCE].sum() / max(1, sums[REFERENCE])
+            if lower >= rate:
+                return places
+            rate = lower
+            places = []
+            for rows in statistics:
+                costs = _errors(rows) - rate * rows[:, REFERENCE]
+                places.append(int(costs.argmin()))
 
     def pair_losses(self, texts: Sequence[str]) -> PairLosses:
         """Return a function that counts the errors between texts of a list.

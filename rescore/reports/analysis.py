@@ -20,9 +20,9 @@ from rescore.dataset import Dataset
 from rescore.deciding import Decided, first_pass
 from rescore.decision.mixture import system_texts
 from rescore.decision.rules import candidates
-from rescore.metrics import Metric, Normaliser, value
+from rescore.metrics import Metric, Normaliser, oracle, total, value
 from rescore.metrics.alignment import align
-from rescore.metrics.base import Counts
+from rescore.metrics.base import Counts, check_measurable
 from rescore.metrics.significance import Choice, paired_interval
 from rescore.nbest import NbestList, first_pass_indices, ranking
 from rescore.reports.figures import SIGNIFICANT, Figures, Row, sign
@@ -175,6 +175,7 @@ def analyse(metric: Metric, decided: Decided) -> Analysis:
     """
     lists = decided.lists
     texts = decided.texts
+    check_measurable(metric, lists, "no text can gain or lose")
     figures = Figures(metric, lists)
     first = figures.of(decided.first_pass)
     depths: list[Depth] = []
@@ -280,7 +281,7 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
     low, high = sorted(direction * end + 0.0 for end in ends)
     result = Outlook(
         metric=metric.name,
-        has_lm=bool(weights.language_models),
+        has_lm=any(map(weights.weighs, weights.language_models)),
         first_pass=before,
         reranked=after,
         flatters=flatters,
@@ -291,6 +292,11 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
     )
     dataset = Dataset.of(lists)
     step = _next_step(result, bool(dataset.columns(Role.LM)))
+    if not result.has_lm and weights.language_models:
+        step = (
+            "another LM: this LM has weight 0; the largest possible gain is"
+            f" {result.possible:.2f} points"
+        )
     if step == MORE and dataset.header.systems:
         step = "one more system: this LM does its part"
     return replace(result, next=step)
@@ -354,6 +360,13 @@ def by_depth(
         order = ranking(nbest, nbest.column(FIRST_PASS))
         ranked.append(rows[[place for place in order if place in own]])
     greatest = max(map(len, ranked))
+    if any(len(nbest.references) > 1 for nbest in lists):
+        depths = []
+        for number in range(1, greatest + 1):
+            cut = [rows[:number] for rows in ranked]
+            best = total(cut, oracle(metric, cut))
+            depths.append(Depth(number, value(metric, best)))
+        return depths
     width = statistics[0].shape[1]
     # Row n: the change of the sum over all lists when they grow to n + 1 hypotheses.
     changes = np.zeros((greatest, width), dtype=np.int64)
@@ -375,8 +388,11 @@ def _moves(metric: Metric, first: Choice, reranked: Choice) -> Changes:
     for old, new in zip(first, reranked, strict=True):
         if old.text == new.text:
             continue
-        before, after = metric.sentence_values(np.stack([old.counts, new.counts]))
-        directions.append(_direction(metric) * np.sign(after - before))
+        before, after = metric.ranking_values(np.stack([old.counts, new.counts]))
+        change = np.sign(after - before)
+        if metric.orders_by_errors or not metric.higher_is_better:
+            change = -change
+        directions.append(change)
     return Changes(
         moved=len(directions),
         better=directions.count(1),
@@ -509,8 +525,9 @@ def _outlook_lines(outlook: Outlook) -> list[tuple[str, str]]:
         f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.oracle:.2f},"
         f" {outlook.possible:.2f} points"
     )
-    if not outlook.has_lm:
-        return [("perfect LM", possible), ("next", outlook.next)]
+    without_lm = [("perfect LM", possible), ("next", outlook.next)]
+    if not outlook.has_lm and outlook.reranked == outlook.first_pass:
+        return without_lm
     gain = (
         f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.reranked:.2f},"
         f" {outlook.gain:.2f} points"
@@ -530,6 +547,8 @@ def _outlook_lines(outlook: Outlook) -> list[tuple[str, str]]:
         f" {p_phrase(outlook.p_value)}"
     )
     lines.append(("certain", certain))
+    if not outlook.has_lm:
+        return [*lines, *without_lm]
     share = f"this LM takes {100 * outlook.share:.0f} % of them"
     lines.append(("perfect LM", f"{possible}; {share}"))
     lines.append(("next", outlook.next))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
@@ -36,7 +37,7 @@ from rescore.reports.markup import (
 from rescore.reports.outputs import warn_of_few
 from rescore.reports.records import Dev
 from rescore.reports.summary import zero
-from rescore.styles import marked_worse, p_value
+from rescore.styles import figure, marked_worse, p_value
 from rescore.tuning.phrases import bonus_phrases, notes
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
 
@@ -219,7 +220,7 @@ def _compared(entry: Entry, measured: Row, result: Comparison) -> Compared:
     row.dev = entry.dev
     row.speed = entry.speed
     row.against = result.baseline
-    if result.first_pass:
+    if result.first_pass and math.isfinite(result.first_pass):
         direction = 1 if result.higher_is_better else -1
         row.gain = 100 * direction * (row.value / result.first_pass - 1)
     return row
@@ -314,7 +315,7 @@ def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
     worse = _significantly_worse(comparison) if marked else set()
     for record in records:
         name, weights, *figures, gain, p, speed = record.values()
-        values = ["" if figure is None else f"{figure:.2f}" for figure in figures]
+        values = list(map(figure, figures))
         change = ""
         if gain is not None:
             change = marked_worse(f"{gain:+z.1f}", name in worse)

@@ -67,19 +67,14 @@ def _figures(
 ) -> list[float]:
     """Return the errors of each text, or its value if the metric is no error rate."""
     statistics = text_statistics(metric.for_reports, lists, texts)
-    if metric.words is None:
-        figures = metric.sentence_values(statistics)
-    else:
-        figures = metric.losses(statistics)
-    return figures.tolist()
+    return metric.ranking_values(statistics).tolist()
 
 
 def _verdict(metric: Metric, old: float, new: float) -> str:
     """Return whether a figure is better or worse than the figure of the first pass."""
     if old == new:
         return "same"
-    counts_errors = metric.words is not None
-    higher_is_better = metric.higher_is_better and not counts_errors
+    higher_is_better = metric.higher_is_better and not metric.orders_by_errors
     if is_better(new, old, higher_is_better):
         return "better"
     return "worse"

@@ -8,6 +8,7 @@ returns the signature of the figures.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,8 +16,14 @@ from functools import cached_property
 import numpy as np
 
 from rescore.decision import Decision
+from rescore.errors import UserError
 from rescore.metrics import Metric, list_statistics, oracle, value
-from rescore.metrics.base import Counts, settings_on, text_statistics
+from rescore.metrics.base import (
+    Counts,
+    is_measurable,
+    settings_on,
+    text_statistics,
+)
 from rescore.metrics.cached import remembered
 from rescore.metrics.significance import (
     Choice,
@@ -26,8 +33,11 @@ from rescore.metrics.significance import (
 )
 from rescore.nbest import NbestList, first_pass_indices, tie_order
 from rescore.signature import Signature, content, origins
+from rescore.styles import UNDEFINED, figure
 from rescore.tuning.weights import Weights
 from rescore.version import VERSION
+
+log = logging.getLogger(__name__)
 
 FIRST = "first pass"
 """Name of the row of the hypotheses with the best first-pass scores."""
@@ -57,7 +67,7 @@ class Row:
     """The output, such as `first pass` or the name of a system."""
     metric: str
     value: float
-    """In percent."""
+    """In percent; NaN if the references have nothing to measure."""
     counts: dict[str, int | float] = field(default_factory=dict)
     """What the value is computed from."""
     interval: tuple[float, float] | None = None
@@ -81,7 +91,7 @@ class Row:
         if self.interval is not None:
             low, high = self.interval
             bounds = f"{low:.2f}-{high:.2f}"
-        cells = [self.name, f"{self.value:.2f}", bounds]
+        cells = [self.name, figure(self.value), bounds]
         for name in names:
             cells.append(f"{self.counts[name]:,}" if name in self.counts else "")
         return cells
@@ -103,12 +113,20 @@ class Figures:
             test: The test of p-values and intervals; None for the default.
 
         Raises:
-            UserError: A list has no reference, or all references are empty.
+            UserError: There are no lists, or a list has no reference.
         """
         self.metric = metric
         self.lists = lists
         self.test = test or PairedTest()
+        if not lists:
+            raise UserError("no lists to measure")
         self.statistics = list_statistics(metric, lists)
+        if not is_measurable(metric, np.concatenate(self.statistics).sum(axis=0)):
+            log.warning(
+                "%s is not defined (%s): all references are empty, as it counts them",
+                metric.name,
+                UNDEFINED,
+            )
         self._reporting = metric.for_reports
         if self._reporting is not metric:
             # The rows of a table share most of their texts.

@@ -23,7 +23,7 @@ from typing import Any
 from rescore.errors import OptionError, UserError
 from rescore.formats import opened
 from rescore.parts import STYLES
-from rescore.styles import Cells, one_line
+from rescore.styles import UNDEFINED, Cells, one_line
 
 MARKS = ("†", "‡")
 """Marks of figures with a significant difference, and with significance at a fifth of
@@ -41,11 +41,14 @@ def mark_best(rows: Sequence[list[str]], column: int, higher_is_better: bool) ->
     No figure is the best one if all rows have the same figure.
 
     Args:
-        rows: Rows of cells; they are changed. An empty cell has no figure.
+        rows: Rows of cells; they are changed. An empty cell, or `-`, has no figure.
         column: The place of the column in the rows.
         higher_is_better: Whether the highest figure is the best one.
     """
-    figures = [float(row[column] or "nan") for row in rows]
+    figures = []
+    for row in rows:
+        cell = row[column]
+        figures.append(float(cell) if cell not in ("", UNDEFINED) else math.nan)
     distinct = {figure for figure in figures if not math.isnan(figure)}
     if len(distinct) < 2:
         return

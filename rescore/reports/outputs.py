@@ -18,7 +18,7 @@ from rescore.nbest import NbestList, content_hash, hash_of_set
 from rescore.parts import TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import SHORT, Figures, Row, sign
-from rescore.styles import p_value, text
+from rescore.styles import figure, p_value, text
 from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
 
@@ -220,7 +220,7 @@ def render_systems(systems: Systems) -> str:
         name, value, bounds, *counts = row.cells(names)
         cells = [name, value, bounds]
         if has_oracles:
-            cells.append("" if oracle is None else f"{oracle:.2f}")
+            cells.append(figure(oracle))
         cells += [*counts, f"{systems.utterances:,}"]
         if is_tested:
             cells.append(p_value(row.p_value))

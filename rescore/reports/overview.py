@@ -23,7 +23,7 @@ from rescore.reports.markup import (
 )
 from rescore.reports.records import MetricResult
 from rescore.reports.results import Results
-from rescore.styles import marked_worse, p_value
+from rescore.styles import figure, marked_worse, p_value
 
 ERRORS = {"substitutions", "deletions", "insertions"}
 """Counts of errors that error rates have."""
@@ -112,11 +112,14 @@ def with_dev(results: Sequence[Results]) -> Iterator[Results]:
         dev = run.dev
         if dev is not None and dev.metrics:
             first_source, *_ = dev.source.split(", ")
+            name = Path(first_source).name.partition(".")[0]
+            if name == run.dataset:
+                name += " (dev)"
             # A p-value on dev would flatter: the weights were tuned on these lists.
             untested = [replace(figures, p_value=None) for figures in dev.metrics]
             yield replace(
                 run,
-                dataset=Path(first_source).name.partition(".")[0],
+                dataset=name,
                 metrics=untested,
                 utterances=dev.utterances,
                 ref_words=None,
@@ -214,8 +217,7 @@ def paper(results: Sequence[Results], marked: bool) -> list[list[str]]:
     for method in [*top, *systems]:
         row = [method]
         for column in columns:
-            figure = figure_of.get((method, column))
-            row.append("" if figure is None else f"{figure:.2f}")
+            row.append(figure(figure_of.get((method, column))))
         rows.append(row)
     of_systems = rows[len(top) :]
     for place, higher_is_better in enumerate(columns.values(), start=1):
@@ -251,12 +253,12 @@ def _figures_by_method(results: Sequence[Results]) -> dict[tuple[str, str], floa
                 (ORACLE, figures.oracle),
                 (str(run.system), figures.reranked),
             ]
-            for method, figure in of_run:
-                known = figure_of.setdefault((method, column), figure)
-                if known != figure:
+            for method, value in of_run:
+                known = figure_of.setdefault((method, column), value)
+                if known != value:
                     raise UserError(
                         f"{column}: {method} is {known:.2f} in one file and"
-                        f" {figure:.2f} in another; give each set a name of its own"
+                        f" {value:.2f} in another; give each set a name of its own"
                         " with --dataset"
                     )
     return figure_of

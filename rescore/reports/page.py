@@ -27,8 +27,8 @@ from rescore.reports.figures import ORACLE
 from rescore.reports.markup import html
 from rescore.reports.records import MetricResult
 from rescore.reports.results import Results
-from rescore.reports.summary import worse, zero
-from rescore.styles import marked_worse, p_value
+from rescore.reports.summary import nothing_to_measure, worse, zero
+from rescore.styles import UNDEFINED, figure, marked_worse, p_value
 from rescore.tuning.curves import Step
 
 SCREEN = 1500
@@ -96,14 +96,16 @@ def overview(results: Results) -> list[list[str]]:
     """
     rows = [["", results.metrics[0].baseline, "reranked", "change", "p", ORACLE]]
     for measured in results.metrics:
-        change = f"{measured.reranked - measured.first_pass:+z.2f}"
+        change = UNDEFINED
+        if measured.is_defined:
+            change = f"{measured.reranked - measured.first_pass:+z.2f}"
         row = [
             measured.metric,
-            f"{measured.first_pass:.2f}",
-            f"{measured.reranked:.2f}",
+            figure(measured.first_pass),
+            figure(measured.reranked),
             marked_worse(change, measured.is_worse),
             p_value(measured.p_value),
-            f"{measured.oracle:.2f}",
+            figure(measured.oracle),
         ]
         rows.append(row)
     return rows
@@ -138,6 +140,8 @@ def verdict(figures: MetricResult) -> str:
     metric = figures.metric
     first = figures.first_pass
     reranked = figures.reranked
+    if not figures.is_defined:
+        return f"{nothing_to_measure(figures)}."
     if first == reranked:
         return f"Reranking does not change {metric}: {first:.2f}."
     if not figures.certain:

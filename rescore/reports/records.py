@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -64,6 +65,13 @@ class MetricResult:
     best_system: Annotated[
         Row | None, described("Of several systems; p_value is against reranked.")
     ] = None
+
+    @property
+    def is_defined(self) -> bool:
+        """Whether there is anything to measure: an error rate of empty references is
+        not defined.
+        """
+        return math.isfinite(self.first_pass) and math.isfinite(self.reranked)
 
     @property
     def certain(self) -> bool:

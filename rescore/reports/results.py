@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from rescore.columns import units
 from rescore.dataset import Dataset
 from rescore.deciding import Decided, decide
 from rescore.errors import UserError, counted
@@ -22,6 +23,7 @@ from rescore.reports.markup import as_frame, html
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.reports.summary import cells, render
 from rescore.signature import Signature, origins
+from rescore.styles import figure
 from rescore.tuning.weights import Weights
 
 
@@ -68,10 +70,12 @@ class Results(_Details, Record):
         number = counted(self.utterances, "list")
         if not self.metrics:
             return f"<Results: {number} without references>"
-        figures = [
-            f"{m.metric} {m.first_pass:.2f} -> {m.reranked:.2f} (oracle {m.oracle:.2f})"
-            for m in self.metrics
-        ]
+        figures = []
+        for measured in self.metrics:
+            figures.append(
+                f"{measured.metric} {figure(measured.first_pass)} ->"
+                f" {figure(measured.reranked)} (oracle {figure(measured.oracle)})"
+            )
         return f"<Results: {', '.join(figures)}, {number}>"
 
 
@@ -105,7 +109,13 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
         changed=_changed(first_pass, decided.texts),
         system=system_name(weights, decision.name),
     )
-    results.details = lambda: details(metric, lists, first_pass, decided.texts)
+
+    def rows() -> list[dict[str, Any]]:
+        # Of copies of a text, the first in this order decided.
+        ranked = [nbest for nbest, _ in decided.ranked()]
+        return details(metric, ranked, first_pass, decided.texts)
+
+    results.details = rows
     for each in metrics:
         signature = sign(each, lists, weights, decision, None, objective, folded)
         results.metrics.append(
@@ -149,7 +159,7 @@ def system_name(weights: Weights, decision: str) -> str:
     decision, such as `tta-small, MBR`.
 
     A model of negative weight is subtracted. Where nothing else is the method, models
-    of weight 0 are named.
+    of weight 0 are named, or bonuses.
     """
     models = [name for name in weights.language_models if weights.weighs(name)]
     if not models and decision == "best":
@@ -159,6 +169,10 @@ def system_name(weights: Weights, decision: str) -> str:
     phrase = " + ".join(added)
     for name in subtracted:
         phrase += f" - {name}"
+    if not models and decision == "best":
+        bonuses = [unit for name, unit in units().items() if weights.weighs(name)]
+        added = [f"{unit} bonus" for unit in bonuses]
+        phrase = " + ".join(added)
     parts = [phrase.strip(), decision_title(decision)]
     return ", ".join(filter(None, parts)) or FIRST
 

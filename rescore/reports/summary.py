@@ -13,7 +13,7 @@ from rescore.errors import counted
 from rescore.parts import METRICS
 from rescore.reports.figures import FIRST, SHORT, Row
 from rescore.reports.records import Dev, MetricResult, Record
-from rescore.styles import p_phrase, text
+from rescore.styles import figure, p_phrase, text
 from rescore.tuning.phrases import named_weights, notes, why_zero
 
 REFERENCE_SIZES = ("ref_words", "ref_characters")
@@ -46,6 +46,8 @@ def gain(measured: MetricResult) -> str:
     """Return by how much reranking changed the figure, and how sure this is: one line;
     of several systems a second line compares with the best system.
     """
+    if not measured.is_defined:
+        return nothing_to_measure(measured)
     difference = measured.reranked - measured.first_pass
     if not difference and measured.p_value is None:
         change = "unchanged"
@@ -59,6 +61,11 @@ def gain(measured: MetricResult) -> str:
         change += " against the mixture"
         change += f"\n{measured.metric} {less} against {best.name} alone"
     return f"{measured.metric} {change}"
+
+
+def nothing_to_measure(measured: MetricResult) -> str:
+    """Return why the value of a metric is not defined: one line."""
+    return f"{measured.metric} is not defined: all references are empty"
 
 
 def _relative(measured: MetricResult) -> str:
@@ -143,10 +150,10 @@ def _decision(results: Record) -> Iterator[str]:
 def _boost(results: Record) -> Iterator[str]:
     """Yield what the bonus of listed words changes, where they have one."""
     if results.unboosted:
-        changes = [
-            f"{one.metric} {results.unboosted[one.metric]:.2f} -> {one.reranked:.2f}"
-            for one in results.metrics
-        ]
+        changes = []
+        for measured in results.metrics:
+            before = figure(results.unboosted[measured.metric])
+            changes.append(f"{measured.metric} {before} -> {figure(measured.reranked)}")
         yield f"the boost changes {', '.join(changes)}"
 
 
@@ -159,8 +166,17 @@ def _weights(results: Record) -> Iterator[str]:
     if set(results.weights) == {FIRST_PASS} and not results.excluded:
         # the figures on dev are of the scale, where a decision is tuned
         baseline = results.main.baseline if results.main else FIRST
+        voting = []
+        if results.mixture:
+            votes = results.mixture.votes
+            voting = [name for name, vote in votes.items() if vote]
+        if len(voting) == 1:
+            baseline = f"system {voting[0]}"
         origin = "" if results.origin == FIRST else f" ({results.origin})"
-        yield f"weights: the {baseline} alone{origin}"
+        if results.scale == 0:
+            yield f"weights: none, at scale 0 all hypotheses count alike{origin}"
+        else:
+            yield f"weights: the {baseline} alone{origin}"
         yield from on_dev
         return
     origin = results.origin
@@ -197,7 +213,7 @@ def _on_dev(results: Record) -> Iterator[str]:
         yield f"votes: {named(results.mixture)}"
     dev = results.dev
     if dev:
-        yield f"{dev.source}: {dev.first_pass:.2f} -> {dev.reranked:.2f}"
+        yield f"{dev.source}: {figure(dev.first_pass)} -> {figure(dev.reranked)}"
 
 
 def _with_range(on_dev: list[str], results: Record) -> list[str]:

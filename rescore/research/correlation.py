@@ -37,6 +37,7 @@ from rescore.reports.results import Results
 from rescore.research.chart import Chart, Series
 from rescore.research.similarity import TRIALS, interval, pearson, spearman
 from rescore.signature import FINGERPRINT_DIGITS
+from rescore.styles import figure
 
 FEWEST_MODELS = 3
 """Models from which on error rates and perplexities are correlated."""
@@ -96,19 +97,20 @@ class CorrelationReport:
         """Return a row for each model, then the correlations over models."""
         head = ["", self.metric, "PPL/token", "mean", "median"]
         head += ["r with errors", "95 % CI", "r with length"]
-        rows = [head, [FIRST, f"{self.first_pass:.2f}", *[""] * 6]]
+        rows = [head, [FIRST, figure(self.first_pass), *[""] * 6]]
         for model in self.models:
             row = [model.lm]
-            row.append("" if model.error_rate is None else f"{model.error_rate:.2f}")
+            row.append(figure(model.error_rate))
             for kind in KINDS_OF_PERPLEXITY:
                 row.append(f"{getattr(model.perplexity, kind):,.2f}")
-            row.append(f"{model.with_errors:.3f}")
-            row.append("{:.3f} to {:.3f}".format(*model.with_errors_interval))
-            row.append(f"{model.with_length:.3f}")
+            row.append(figure(model.with_errors, 3))
+            low, high = (figure(end, 3) for end in model.with_errors_interval)
+            row.append(f"{low} to {high}")
+            row.append(figure(model.with_length, 3))
             rows.append(row)
         for name, values in (("Pearson", self.pearson), ("Spearman", self.spearman)):
             if values:
-                figures = [f"{values[kind]:.3f}" for kind in KINDS_OF_PERPLEXITY]
+                figures = [figure(values[kind], 3) for kind in KINDS_OF_PERPLEXITY]
                 rows.append([f"{name}, models", "", *figures, "", "", ""])
         return rows
 

@@ -38,8 +38,25 @@ def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> lis
         lists: The lists.
         asked: The columns that the user names; none for the columns of language models.
     """
+    dataset = Dataset.of(lists)
+    measured = dataset.columns(Role.MEASUREMENT)
     if not asked:
-        return Dataset.of(lists).model_columns
+        if measured:
+            log.warning(
+                "%scolumns that measure texts against the reference have no weight"
+                " (%s); if they are scores of another kind, name them with `rescore"
+                " tune --column`",
+                dataset.header.place,
+                ", ".join(measured),
+            )
+        return dataset.model_columns
+    for name in asked:
+        if name in measured:
+            log.warning(
+                "--column %s: by its name, it measures texts against the reference; a"
+                " gain by it says nothing about other lists",
+                name,
+            )
     return [name for name in dict.fromkeys(asked) if name != FIRST_PASS]
 
 

@@ -16,7 +16,13 @@ from rescore.decision import Decision
 from rescore.decision.mixture import Mixture
 from rescore.decision.rules import ListWeights, WeightsOf, candidates, combine
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, Metric, is_better, text_statistics
+from rescore.metrics.base import (
+    Counts,
+    Metric,
+    check_measurable,
+    is_better,
+    text_statistics,
+)
 from rescore.metrics.listed import LISTED
 from rescore.metrics.significance import in_order
 from rescore.nbest import NbestList, columns_for, new_word_origins
@@ -62,10 +68,12 @@ def tune(
         tuned: The record of the lists; None for lists called dev.
 
     Raises:
-        UserError: A list has no reference, or lacks a column.
+        UserError: A list has no reference, or lacks a column; or all references are
+            empty.
     """
     options = options or TuningOptions()
     tuned = tuned or Tuned.on("dev", lists)
+    check_measurable(metric, lists, "weights cannot be tuned on them")
     if Dataset.of(lists).header.systems:
 
         def fitted(

@@ -5,11 +5,13 @@ possessives, exact terms.
 from __future__ import annotations
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
 from rapidfuzz.distance import Levenshtein
 
+from rescore.asr import terms
 from rescore.asr.terms import (
     CUTOFF,
     MOST_EDITS,
@@ -192,3 +194,18 @@ def test_one_function_reads_a_line() -> None:
         ("listed.py", "load"),
         ("terms.py", "read_terms"),
     }
+
+
+def test_a_chinese_letter_in_a_text_needs_no_package(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Chinese terms do."""
+    monkeypatch.setitem(sys.modules, "pypinyin", None)
+    monkeypatch.setattr(terms, "find_spec", lambda name: None)
+    terms._of_spoken.cache_clear()
+    try:
+        assert terms.sounds("ask \u56db").endswith("\u56db")
+        with pytest.raises(UserError, match="words: the term"):
+            terms.read_terms(WordList(("\u56db\u4e94",), "words"))
+    finally:
+        terms._of_spoken.cache_clear()

@@ -152,6 +152,33 @@ def test_numbers_as_words_or_speakers(tmp_path: Path) -> None:
         assert read_recordings(path)["f"].words == ["7", "8"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ignoretimesegmentinscoring",
+        "IGNORETIMESEGMENTINSCORING x",
+        "a Ignore_Time_Segment_In_Scoring b",
+    ],
+)
+def test_marked_segments_are_not_measured(text: str, tmp_path: Path) -> None:
+    stm = f"talk A s 0.00 1.00 so\ntalk A s 1.00 2.00 {text}\n"
+    ctm = "talk A 0.1 0.2 so\ntalk A 1.4 0.2 noise\n"
+    output, reference = files(tmp_path, out=ctm, ref=stm)
+    assert wer(output, reference) == 0.0
+
+
+@pytest.mark.parametrize("content", ["", ";; no words\n"])
+def test_an_output_without_words_has_deletions(
+    rescore: Run, tmp_path: Path, content: str
+) -> None:
+    (tmp_path / "out.ctm").write_text(content)
+    (tmp_path / "ref.stm").write_text("talk A s 0.00 1.00 so it is\n")
+    done = rescore("eval", "out.ctm", "--whole", "--ref", "ref.stm")
+    assert done.returncode == 0
+    assert "100.00" in done.stdout
+    assert "out.ctm: no output for recording talk" in done.stderr
+
+
 def test_marks_of_stm_mean_what_they_mean_in_sclite(tmp_path: Path) -> None:
     """Alternatives that the output has are right, and segments that sclite ignores are
     not measured.

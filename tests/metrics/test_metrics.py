@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rescore.errors import UserError
 from rescore.metrics import choose_metric, list_statistics, oracle, total, value
+from rescore.metrics.base import check_measurable
 from rescore.metrics.mt import Bleu, Chrf, Ter, looks_tokenised
 from rescore.metrics.significance import paired_randomisation
 from rescore.metrics.wer import CharacterErrorRate, ErrorRate
@@ -149,8 +150,12 @@ def test_oracle_takes_the_first_of_equals() -> None:
 def test_references_are_needed() -> None:
     with pytest.raises(UserError, match="utterance u: no reference"):
         list_statistics(ErrorRate(), [NbestList("u", [Hypothesis("a")])])
+    empty = [NbestList("u", [Hypothesis("a")], ("",))]
     with pytest.raises(UserError, match="all references are empty"):
-        list_statistics(ErrorRate(), [NbestList("u", [Hypothesis("a")], ("",))])
+        check_measurable(ErrorRate(), empty, "no")
+    (counts,) = list_statistics(ErrorRate(), empty)
+    assert np.isnan(value(ErrorRate(), counts[0]))
+    assert ErrorRate().details(counts[0])["insertions"] == 1
 
 
 def test_choice_of_metric() -> None:

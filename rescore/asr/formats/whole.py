@@ -207,7 +207,8 @@ def _format_of(source: Source) -> str:
 
 
 def read_systems(
-    paths: Sequence[str | Path], strict: bool = False
+    paths: Sequence[str | Path],
+    strict: bool = False,
 ) -> list[dict[str, Recording]]:
     """Return the recordings of each system by name.
 
@@ -364,7 +365,7 @@ def _recording(pieces: Sequence[_Piece]) -> Recording:
     for piece in pieces:
         recording.segments += piece.segments
         recording.spoken += piece.spoken
-        if _is_unscored(piece.words):
+        if _is_unscored(" ".join(piece.words)):
             recording.unscored += piece.times
         else:
             recording.add(piece.words, piece.times)
@@ -408,12 +409,13 @@ def _timed(
     ]
 
 
-def _is_unscored(words: Iterable[str]) -> bool:
-    """Return whether a segment of STM has the mark of segments that sclite does not
-    measure.
-    """
-    marks = {word.lower().replace("_", "") for word in words}
-    return "ignoretimesegmentinscoring" in marks
+_UNSCORED = ("ignore_time_segment_in_scoring", "ignoretimesegmentinscoring")
+"""Marks of a segment of STM that sclite does not measure."""
+
+
+def _is_unscored(text: str) -> bool:
+    """Return whether a text has such a mark, also beside words, as in sclite."""
+    return any(mark in text.lower() for mark in _UNSCORED)
 
 
 # --- measures ------------------------------------------------------------------------
@@ -435,7 +437,9 @@ def measured_recordings(
     Raises:
         UserError: A file is damaged, or a recording has no reference.
     """
-    systems = [read_systems([references, path], strict) for path in outputs]
+    systems = []
+    for path in outputs:
+        systems.append(read_systems([references, path], strict))
     timed = [_have_segments(expected, heard) for expected, heard in systems]
     if any(timed) and not all(timed):
         log.warning(
@@ -501,7 +505,7 @@ def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[Nbe
             place += 1
         words[place].append(word)
     for place, (speaker, _, text) in enumerate(reference.segments):
-        if _is_unscored(text.split()):
+        if _is_unscored(text):
             continue
         segment = f"{re.sub('[-_]', '.', speaker)}-{name}-{place + 1:05}"
         texts = readings(text, segment)
