@@ -12,11 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import chain, islice, takewhile
-from pathlib import Path
 from typing import IO
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
+from rescore.files import ending_of
 from rescore.formats.audio import RecordingSegment
 from rescore.formats.times import (
     TIMED,
@@ -55,7 +55,7 @@ def check(
         UserError: The format is not written, an id cannot be written, or times are
             missing.
     """
-    ending = Path(path).suffix
+    ending = ending_of(path)
     if ending == ".stm":
         raise UserError(
             f"{path}: stm is not written; write .trn, or .ctm with the times of words"
@@ -89,7 +89,7 @@ def _place(path: str, segments: Segments, nbest: NbestList) -> RecordingSegment:
     """Return the segment of a list, if it can be written; without segments, times count
     from the start of its recording.
     """
-    ending = Path(path).suffix
+    ending = ending_of(path)
     if ending not in (".txt", *TIMED):
         checked_id(nbest, path, "()" if ending == ".trn" else "")
     segment = RecordingSegment(nbest.recording or nbest.id, 0.0, None)
@@ -129,7 +129,7 @@ class BestWriter:
         self._path = path
         self._file = file
         self._segments = segments
-        self._ending = Path(path).suffix
+        self._ending = ending_of(path)
         self._cues = 0
         """The number of subtitles."""
         self._recording: str | None = None

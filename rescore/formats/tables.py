@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from rescore.columns import FIRST_PASS, RANK
+from rescore.columns import RANK
 from rescore.errors import UserError, counted
+from rescore.files import opened
 from rescore.formats.records import GENERIC, ROLES, Fields, Records, signed
 from rescore.formats.source import Place, ReadOptions, Source
 from rescore.formats.text import as_number, grouped, strip_markup
-from rescore.formats.writing import check_holds, line, opened
-from rescore.nbest import Hypothesis, NbestList
+from rescore.formats.writing import check_holds, line
+from rescore.nbest import Hypothesis, NbestList, as_ranked, ranked_by
 
 NUMBER = re.compile(
     r"\s*[-+]?(\d+\.?\d*(e[-+]?\d+)?|\.\d+(e[-+]?\d+)?|inf|infinity)\s*", re.IGNORECASE
@@ -98,7 +99,7 @@ class DelimitedTable:
                     " first line; quote fields that contain a comma"
                 )
             text = strip_markup(row[layout.text])
-            hypothesis = Hypothesis(text, layout.scores(row, is_numeric, place))
+            hypothesis = Hypothesis(text, **layout.scored(row, is_numeric, place))
             # an empty cell is no reference and no source
             reference = line(_cell(row, layout.ref))
             translated = _cell(row, layout.src).strip()
@@ -165,8 +166,7 @@ def _columns_to_write(first: NbestList, path: str) -> list[str]:
     """Return the columns of scores beside the first pass."""
     columns: dict[str, None] = {}
     for hypothesis in first.hypotheses:
-        columns.update(dict.fromkeys(hypothesis.scores))
-    columns.pop(FIRST_PASS, None)
+        columns.update(dict.fromkeys(ranked_by(hypothesis)[1]))
     for name in columns:
         if line(name).lower() in {"", RANK, *ROLES}:
             raise UserError(
@@ -202,17 +202,17 @@ def _rows_to_write(
         "src": nbest.source or "",
     }
     about_cells = [line(known[name]) for name in about]
-    names = [FIRST_PASS, *columns]
     for hypothesis in nbest.hypotheses:
-        more = hypothesis.scores.keys() - names
+        total, beside = ranked_by(hypothesis)
+        more = beside.keys() - columns
         if more:
             raise UserError(
                 f"{path}: utterance {nbest.id} has a column {min(more)},"
                 f" {first.id} none; write .jsonl"
             )
-        cells = []
-        for name in names:
-            score = hypothesis.scores.get(name)
+        cells = [repr(total)]
+        for name in columns:
+            score = beside.get(name)
             cells.append("" if score is None else repr(score))
         yield [nbest.id, line(hypothesis.text), *cells, *about_cells]
 
@@ -280,10 +280,10 @@ class _Layout:
             more=_more_columns(records, names, taken, path),
         )
 
-    def scores(
+    def scored(
         self, row: Mapping[str, str], is_numeric: dict[str, bool], place: str
-    ) -> dict[str, float]:
-        """Return the scores of a line, higher is better.
+    ) -> dict[str, Any]:
+        """Return the fields `scores` and `combined` of a line; higher is better.
 
         Args:
             row: The cells by the names of their columns.
@@ -292,9 +292,6 @@ class _Layout:
             place: The file and line, for messages.
         """
         scores: dict[str, float] = {}
-        if self.score:
-            value = as_number(row[self.score], place, self.score)
-            scores[FIRST_PASS] = -value if self.costs else value
         for name, (key, sign) in self.more.items():
             cell = row[key]
             if not cell.strip():
@@ -304,7 +301,10 @@ class _Layout:
             if is_numeric[name]:
                 what = f"column {key}, which has numbers above,"
                 scores[name] = sign * as_number(cell, place, what)
-        return scores
+        if not self.score:
+            return {"scores": scores}
+        total = as_number(row[self.score], place, self.score)
+        return as_ranked(-total if self.costs else total, scores)
 
 
 def _column(records: Records, role: str, names: list[str], path: str) -> str | None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from rescore.columns import FIRST_PASS, SUM, Column
 from rescore.errors import UserError, counted
+from rescore.files import opened, unpacked_name
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import (
     ListSize,
@@ -22,8 +23,8 @@ from rescore.formats.text import (
     undo_bpe,
     undo_entities,
 )
-from rescore.formats.writing import check_holds, checked_number, line, opened
-from rescore.nbest import Header, Hypothesis, NbestList
+from rescore.formats.writing import check_holds, checked_number, line
+from rescore.nbest import Header, Hypothesis, NbestList, as_ranked, ranked_by
 from rescore.options import Declared, option
 
 log = logging.getLogger(__name__)
@@ -175,6 +176,23 @@ class _Moses:
                     columns.setdefault(column, _COMPONENT)
             yield name, NbestList(name, [hypothesis], header=header)
 
+    def check(self, lists: Iterable[NbestList], path: str) -> None:
+        """Check that lists can be written: ids are numbers, and columns can be names of
+        features.
+
+        Args:
+            lists: The lists.
+            path: The file, for the message.
+
+        Raises:
+            UserError: An id or a column cannot be written.
+        """
+        for nbest in lists:
+            checked_number(nbest, path)
+            for hypothesis in nbest.hypotheses:
+                for name in hypothesis.scores:
+                    _feature(name, path)
+
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """Write a line for each hypothesis: each column but the first pass is a
         feature, and bars in a text are escaped as the Moses tokeniser does.
@@ -219,8 +237,9 @@ def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
             f"{place}: expected `id ||| hypothesis ||| features ||| total`, found"
             f" {counted(len(columns), 'column')}"
         )
-    scores = {FIRST_PASS: as_number(columns[3], place), **_features(columns[2], place)}
-    return columns[0], Hypothesis(strip_markup(columns[1]), scores)
+    total = as_number(columns[3], place)
+    scored = as_ranked(total, _features(columns[2], place))
+    return columns[0], Hypothesis(strip_markup(columns[1]), **scored)
 
 
 def _features(text: str, place: str) -> dict[str, float]:
@@ -237,11 +256,6 @@ def _features(text: str, place: str) -> dict[str, float]:
             current = name
         if value:
             values.setdefault(current, []).append(as_number(value, place))
-    if FIRST_PASS in values:  # the total alone is the first pass
-        raise UserError(
-            f"{place}: the name of the feature {FIRST_PASS} is reserved; give it"
-            " another name"
-        )
     features = {}
     for name, numbers in values.items():
         for rank, number in enumerate(numbers, 1):
@@ -262,17 +276,28 @@ def _name_and_value(word: str) -> tuple[str, str]:
 
 def _written(number: str, hypothesis: Hypothesis, path: str) -> str:
     """Return the line of a hypothesis."""
+    total, columns = ranked_by(hypothesis)
     features = []
-    for name, score in hypothesis.scores.items():
-        if name != FIRST_PASS:
-            features.append(f"{_feature(name, path)}= {score!r}")
-    cells = [
-        number,
-        _escaped(hypothesis.text),
-        " ".join(features),
-        repr(hypothesis.scores[FIRST_PASS]),
-    ]
+    for name, values in _by_feature(columns).items():
+        features += [f"{_feature(name, path)}=", *map(repr, values)]
+    cells = [number, _escaped(hypothesis.text), " ".join(features), repr(total)]
     return " ||| ".join(cells) + "\n"
+
+
+def _by_feature(columns: Mapping[str, float]) -> dict[str, list[float]]:
+    """Return the values of each feature; the columns NAME.1, NAME.2, ..., which
+    `_features` makes of several values, are one feature again.
+    """
+    features: dict[str, list[float]] = {}
+    for name, value in columns.items():
+        stem, _, number = name.rpartition(".")
+        if number == "1" and f"{stem}.2" in columns and stem not in columns:
+            features[stem] = [value]
+        elif stem in features and number == str(len(features[stem]) + 1):
+            features[stem].append(value)
+        else:
+            features[name] = [value]
+    return features
 
 
 def _feature(name: str, path: str) -> str:
@@ -294,8 +319,8 @@ def _write_beside(path: str, ending: str, what: str, texts: list[str]) -> None:
     """Write a line per list to a file beside the lists, if there are any texts."""
     if not any(texts):
         return
-    name = f"{path.removesuffix('.gz')}.{ending}"
-    with opened(name) as file:
+    name = f"{unpacked_name(path)}.{ending}"
+    with opened(name, output=path) as file:
         file.writelines(line(text) + "\n" for text in texts)
     log.info("%s: %s for --%s, a line per list", name, what, ending)
 

@@ -6,24 +6,22 @@ hold are reported.
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import logging
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
 from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, SUM, Column, reserved_names
 from rescore.errors import UserError
-from rescore.files import replacing, resolved, temporary_path
+from rescore.files import ending_of, put, resolved, temporary_path, unwritable
+from rescore.files import opened as opened  # parts of other packages import it here
 from rescore.formats.text import strip_markup
 from rescore.formats.times import TIMED
-from rescore.nbest import NO_AUDIO, Header, Hypothesis, NbestList
+from rescore.nbest import NO_AUDIO, Header, Hypothesis, NbestList, ranked_by
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
@@ -52,15 +50,47 @@ def write(
     """
     able = written_formats()
     if format_name is None:
-        check_output(path)
-        ending = _ending(path)
-        format_name = ending if ending in able else "native"
+        format_name = _format_of(path)
     if FORMATS.check(format_name) not in able:
         raise UserError(
             f"{format_name} is read only; formats that can be written:"
             f" {', '.join(able)}"
         )
     FORMATS[format_name].write(lists, path)
+
+
+def _format_of(path: str) -> str:
+    """Return the format of lists that the ending of a path names; else the native one.
+
+    Raises:
+        UserError: The ending is of 1-best texts.
+    """
+    check_output(path)
+    ending = ending_of(path).removeprefix(".")
+    return ending if ending in written_formats() else "native"
+
+
+def checked_lists(
+    lists: Iterable[NbestList], path: str, format_name: str | None = None
+) -> Iterable[NbestList]:
+    """Return lists, after it is seen that a format can hold them: before anything is
+    computed for them.
+
+    Args:
+        lists: The lists. A stream is read as a whole only for a format that has to see
+            all lists: that has a method `check(lists, path)`.
+        path: The file or folder to be written; `-` is stdout.
+        format_name: As in `write`.
+
+    Raises:
+        UserError: The format cannot hold the lists.
+    """
+    check = getattr(FORMATS[format_name or _format_of(path)], "check", None)
+    if check is None:
+        return lists
+    every = list(lists)
+    check(every, path)
+    return every
 
 
 def check_output(path: str) -> None:
@@ -73,7 +103,7 @@ def check_output(path: str) -> None:
     Raises:
         UserError: The ending is in `BEST_ENDINGS`.
     """
-    ending = _ending(path)
+    ending = ending_of(path).removeprefix(".")
     if ending in BEST_ENDINGS:
         raise UserError(
             f"{path}: a .{ending} file holds 1-best texts, not lists; write it with:"
@@ -81,48 +111,29 @@ def check_output(path: str) -> None:
         )
 
 
-def _ending(path: str) -> str:
-    """Return the ending of a path without its dot and without .gz."""
-    if "." not in path:
-        return ""
-    return path.removesuffix(".gz").rpartition(".")[2]
-
-
 def written_formats() -> list[str]:
     """Return the names of formats that can be written."""
     return [name for name, part in FORMATS.loaded() if hasattr(part, "write")]
 
 
-@contextmanager
-def opened(path: str) -> Iterator[IO[str]]:
-    """Yield a text file to write, which is renamed into place when the block ends.
+def check_folder(path: str) -> None:
+    """Check that a path can become a folder.
 
     Args:
-        path: The file, gzipped if the name ends in .gz; `-` is standard output.
+        path: The folder.
 
     Raises:
-        UserError: The file cannot be written.
+        UserError: It is stdout or a file, or has files.
     """
     if path == "-":
-        yield sys.stdout
-        return
-    try:
-        with replacing(Path(path)) as temporary, open(temporary, "wb") as raw:
-            packed: AbstractContextManager[Any] = nullcontext(raw)
-            if path.endswith(".gz"):
-                packed = gzip.GzipFile("", "wb", fileobj=raw, mtime=0)
-            # bytes of file names that are not UTF-8 are written as question marks
-            with (
-                packed as stream,
-                io.TextIOWrapper(stream, "utf-8", errors="replace") as file,
-            ):
-                yield file
-    except BrokenPipeError:  # the reader of a pipe went away
-        raise
-    except OSError as error:
+        raise UserError("this format is a folder; give one with -o")
+    target = Path(path)
+    if target.is_dir() and any(target.iterdir()):
         raise UserError(
-            f"{path}: cannot be written ({error.strerror or error})"
-        ) from None
+            f"{path}: holds files already; give a new folder, or remove this one first"
+        )
+    if target.is_file():
+        raise UserError(f"{path}: is a file; this format needs a folder")
 
 
 @contextmanager
@@ -136,28 +147,20 @@ def new_folder(path: str) -> Iterator[Path]:
     Raises:
         UserError: The folder has files, or cannot be written.
     """
-    if path == "-":
-        raise UserError("this format is a folder; give one with -o")
     try:
         target = resolved(Path(path))
-        if target.is_dir() and any(target.iterdir()):
-            raise UserError(
-                f"{path}: holds files already; give a new folder, or remove this one"
-                " first"
-            )
-        if target.is_file():
-            raise UserError(f"{path}: is a file; this format needs a folder")
+        check_folder(path)
         temporary = temporary_path(target)
         temporary.mkdir(parents=True)
+        waits = False
         try:
             yield temporary
-            temporary.replace(target)
+            waits = not put(temporary, target)
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            if not waits:
+                shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
-        raise UserError(
-            f"{path}: cannot be written ({error.strerror or error})"
-        ) from None
+        raise unwritable(path, error) from None
 
 
 # --- contents that a format cannot hold ----------------------------------------------
@@ -351,7 +354,7 @@ def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
     entry: dict[str, Any] = {}
     scores = dict(hypothesis.scores)
     if FIRST_PASS in scores:
-        entry["score"] = scores.pop(FIRST_PASS)
+        entry["score"], scores = ranked_by(hypothesis)
     entry["text"] = hypothesis.text
     if scores:
         entry["scores"] = scores
