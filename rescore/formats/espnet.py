@@ -20,8 +20,8 @@ from rescore.formats.writing import (
     check_folder,
     check_holds,
     checked_id,
-    line,
     new_folder,
+    unmarked,
 )
 from rescore.nbest import (
     Header,
@@ -311,7 +311,7 @@ def _write_rank(lists: list[NbestList], rank: int, best: Path) -> None:
 
 def _line(nbest: NbestList, hypothesis: Hypothesis) -> str:
     """Return the line of a hypothesis in a file of texts."""
-    return f"{nbest.id} {line(hypothesis.text)}".rstrip() + "\n"
+    return f"{nbest.id} {unmarked(hypothesis.text)}".rstrip() + "\n"
 
 
 ESPNET1 = _Espnet1()

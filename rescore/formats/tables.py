@@ -7,15 +7,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import IO, Any
 
 from rescore.columns import RANK
 from rescore.errors import UserError, counted
 from rescore.files import opened
 from rescore.formats.records import GENERIC, ROLES, Fields, Records, signed
 from rescore.formats.source import Place, ReadOptions, Source
-from rescore.formats.text import as_number, grouped, strip_markup
-from rescore.formats.writing import check_holds, line
+from rescore.formats.text import NOTHING, as_number, grouped, strip_markup
+from rescore.formats.writing import check_holds, line, unmarked
 from rescore.nbest import Hypothesis, NbestList, as_ranked, ranked_by
 
 NUMBER = re.compile(
@@ -100,15 +100,13 @@ class DelimitedTable:
                 )
             text = strip_markup(row[layout.text])
             hypothesis = Hypothesis(text, **layout.scored(row, is_numeric, place))
-            # an empty cell is no reference and no source
-            reference = line(_cell(row, layout.ref))
-            translated = _cell(row, layout.src).strip()
+            reference = _text_of(_cell(row, layout.ref))
             identity = row[layout.id] if layout.id else None
             nbest = NbestList(
                 identity or str(number),
                 [hypothesis],
-                references=(reference,) if reference else (),
-                source=translated or None,
+                references=() if reference is None else (reference,),
+                source=_text_of(_cell(row, layout.src)),
             )
             yield identity, nbest
 
@@ -136,23 +134,34 @@ class DelimitedTable:
         if first.source is not None:
             about.append("src")
         with opened(path) as file:
-            writer = csv.writer(
-                file,
-                delimiter=self._delimiters[0],
-                lineterminator="\n",
-                **self._quoting,
-            )
-            writer.writerow(["id", "text", "score", *map(line, columns), *about])
+            head = ["id", "text", "score", *map(line, columns), *about]
+            self.write_row(file, head, path)
             for nbest in chain([first], stream):
                 _check_about(nbest, first, about, path)
                 for row in _rows_to_write(nbest, first, columns, about, path):
-                    try:
-                        writer.writerow(row)
-                    except csv.Error:  # here only an id can have a tab or a line end
-                        raise UserError(
-                            f"{path}: a TSV cannot hold the id {nbest.id!r}; write"
-                            " .jsonl"
-                        ) from None
+                    self.write_row(file, row, path)
+
+    def write_row(self, file: IO[str], cells: Sequence[str], path: str) -> None:
+        """Write a row.
+
+        Args:
+            file: The open file.
+            cells: The id, and cells without tabs and line ends.
+            path: The file, for the message.
+
+        Raises:
+            UserError: The table cannot hold the id.
+        """
+        delimiter = self._delimiters[0]
+        writer = csv.writer(
+            file, delimiter=delimiter, lineterminator="\n", **self._quoting
+        )
+        try:
+            writer.writerow(cells)
+        except csv.Error:
+            raise UserError(
+                f"{path}: a TSV cannot hold the id {cells[0]!r}; write .jsonl"
+            ) from None
 
 
 def _cell(row: Mapping[str, str], column: str | None) -> str:
@@ -160,6 +169,14 @@ def _cell(row: Mapping[str, str], column: str | None) -> str:
     if column is None:
         return ""
     return row[column]
+
+
+def _text_of(cell: str) -> str | None:
+    """Return the reference or source of a cell; an empty cell is no text."""
+    text = line(cell)
+    if text == NOTHING:
+        return ""
+    return text or None
 
 
 def _columns_to_write(first: NbestList, path: str) -> list[str]:
@@ -197,11 +214,11 @@ def _rows_to_write(
     path: str,
 ) -> Iterator[list[str]]:
     """Yield the cells of each hypothesis."""
-    known = {
-        "ref": next(iter(nbest.references), ""),
-        "src": nbest.source or "",
-    }
-    about_cells = [line(known[name]) for name in about]
+    known = {"ref": next(iter(nbest.references), None), "src": nbest.source}
+    about_cells = []
+    for name in about:
+        text = known[name]
+        about_cells.append("" if text is None else line(text) or NOTHING)
     for hypothesis in nbest.hypotheses:
         total, beside = ranked_by(hypothesis)
         more = beside.keys() - columns
@@ -214,7 +231,7 @@ def _rows_to_write(
         for name in columns:
             score = beside.get(name)
             cells.append("" if score is None else repr(score))
-        yield [nbest.id, line(hypothesis.text), *cells, *about_cells]
+        yield [nbest.id, unmarked(hypothesis.text), *cells, *about_cells]
 
 
 def _as_user_errors(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rescore.columns import FIRST_PASS, SUM, Column
@@ -17,13 +17,18 @@ from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import (
     ListSize,
     as_number,
+    escaped,
     grouped,
+    has_entities,
     portions,
+    read_line,
+    split_trn,
     strip_markup,
     undo_bpe,
     undo_entities,
+    undo_marks,
 )
-from rescore.formats.writing import check_holds, checked_number, line
+from rescore.formats.writing import check_holds, checked_number, line, unmarked
 from rescore.nbest import Header, Hypothesis, NbestList, as_ranked, ranked_by
 from rescore.options import Declared, option
 
@@ -209,16 +214,26 @@ class _Moses:
         """
         sources = []
         references = []
-        holds = {"components"} if path == "-" else {"components", "reference", "source"}
+        holds = {"components", "translations"}
+        if path != "-":
+            holds |= {"reference", "source"}
+        have_entities = False
         with opened(path) as file:
-            for nbest in check_holds(lists, frozenset(holds), path, written=_escaped):
+            for nbest in check_holds(lists, frozenset(holds), path):
                 number = checked_number(nbest, path)
                 sources.append(nbest.source or "")
                 references.append(next(iter(nbest.references), ""))
                 for hypothesis in nbest.hypotheses:
                     file.write(_written(number, hypothesis, path))
+                    have_entities |= has_entities(hypothesis.text)
         if path != "-":
+            sources = [escaped(text, read_line) for text in sources]
             _write_beside(path, "src", "sources", sources)
+            # readers leave entities as they are where hypotheses have some
+            if have_entities:
+                _warn_of_marks(path, references)
+            else:
+                references = [escaped(text, read_line) for text in references]
             _write_beside(path, "ref", "references", references)
 
 
@@ -312,7 +327,25 @@ def _feature(name: str, path: str) -> str:
 
 def _escaped(text: str) -> str:
     """Return a text as one line, with the escapes that keep bars apart."""
-    return line(text).replace("&", "&amp;").replace("|", "&#124;")
+    bars_apart = line(text).replace("&", "&amp;").replace("|", "&#124;")
+    if strip_markup(bars_apart) == line(text):
+        return bars_apart
+    return unmarked(text)
+
+
+def _warn_of_marks(path: str, references: Sequence[str]) -> None:
+    """Warn of references with marks that cannot be escaped."""
+    marked = 0
+    for text in map(line, references):
+        if undo_marks(text) != text or split_trn(text) is not None:
+            marked += 1
+    if marked:
+        log.warning(
+            "%s: toolkit marks in %s are not read again, beside hypotheses with XML"
+            " entities; write .jsonl",
+            path,
+            counted(marked, "reference"),
+        )
 
 
 def _write_beside(path: str, ending: str, what: str, texts: list[str]) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,9 +20,16 @@ from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, SUM, Column, reserved
 from rescore.errors import UserError
 from rescore.files import ending_of, put, resolved, temporary_path, unwritable
 from rescore.files import opened as opened  # parts of other packages import it here
-from rescore.formats.text import strip_markup
+from rescore.formats.text import escaped, strip_markup
 from rescore.formats.times import TIMED
-from rescore.nbest import NO_AUDIO, Header, Hypothesis, NbestList, ranked_by
+from rescore.nbest import (
+    NO_AUDIO,
+    Header,
+    Hypothesis,
+    NbestList,
+    ranked_by,
+    tie_order,
+)
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
@@ -171,39 +179,45 @@ def line(text: str) -> str:
     return " ".join(text.split())
 
 
+def unmarked(text: str) -> str:
+    """Return a text as one line, in which readers find no mark of a toolkit
+    (`rescore.formats.text.escaped`).
+    """
+    return escaped(text, strip_markup)
+
+
 def check_holds(
-    lists: Iterable[NbestList],
-    holds: frozenset[str],
-    path: str,
-    written: Callable[[str], str] = line,
+    lists: Iterable[NbestList], holds: frozenset[str], path: str
 ) -> Iterator[NbestList]:
     """Yield the lists without columns that a format cannot hold; at the end, all
     contents that it cannot hold are reported once.
 
     Args:
         lists: The lists to be written.
-        holds: `reference` (one for each list), `source`, `columns`; or `components`,
-            columns without reserved names.
+        holds: `reference` (one for each list), `source`, `translations` (that the lists
+            are translations), `columns`; or `components`, columns without reserved
+            names.
         path: The file, for the message.
-        written: Returns a text's form in the file, which is read back with
-            `strip_markup`.
     """
-    lost: dict[str, None] = {}
+    lost: Counter[str] = Counter()
+    number = 0
     for nbest in lists:
         columns = _further_columns(nbest)
         dropped: set[str] = set()
         if "columns" not in holds:
             dropped = columns.intersection(reserved_names())
-        lost.update(dict.fromkeys(_lost_about(nbest, holds)))
-        lost.update(dict.fromkeys(_lost_of_hypotheses(nbest, columns, dropped)))
-        if _has_marks(nbest, written):
-            lost["toolkit marks in texts"] = None
+        losses: dict[str, None] = {}
+        for loss in LOSSES.values():
+            losses |= dict.fromkeys(loss(nbest, holds))
+        losses |= dict.fromkeys(_lost_columns(nbest, columns, dropped))
+        number += 1
+        lost.update(losses.keys())
         yield _without_columns(nbest, dropped)
     if lost:
         log.warning(
             "%s: the format cannot hold all fields; not written: %s%s",
             path,
-            ", ".join(lost),
+            ", ".join(_counted(loss, lost[loss], number) for loss in lost),
             _how_to_keep(lost),
         )
     if f"column {SUM}" in lost:
@@ -214,6 +228,13 @@ def check_holds(
         )
 
 
+def _counted(loss: str, lists: int, every: int) -> str:
+    """Return a loss with the number of lists that have it, unless all have it."""
+    if lists == every:
+        return loss
+    return f"{loss} (of {lists:,} of {every:,} lists)"
+
+
 def _further_columns(nbest: NbestList) -> set[str]:
     """Return the columns beside the first pass."""
     columns = set[str]()
@@ -222,42 +243,94 @@ def _further_columns(nbest: NbestList) -> set[str]:
     return columns - {FIRST_PASS}
 
 
-def _lost_about(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
-    """Yield the contents beside hypotheses that the format cannot hold."""
+Loss = Callable[[NbestList, frozenset[str]], Iterator[str]]
+"""Yields what a format that holds some contents loses of a field of a list."""
+
+
+def _lost_references(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of references: formats hold one, or none."""
     if nbest.references and "reference" not in holds:
         yield "references"
     if len(nbest.references) > 1 and "reference" in holds:
         yield "references after the first"
+
+
+def _lost_source(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of the source."""
     if nbest.source is not None and "source" not in holds:
         yield "sources"
+
+
+def _lost_recording(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of the name of the recording."""
     if nbest.recording is not None:
         yield "recordings"
 
 
-def _lost_of_hypotheses(
-    nbest: NbestList, columns: set[str], dropped: set[str]
-) -> Iterator[str]:
-    """Yield the contents of hypotheses that no format but the native one can hold, and
-    the columns that are dropped.
-    """
+def _lost_audio(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of the place of the sound."""
+    if nbest.audio is not None and nbest.audio != NO_AUDIO:
+        yield "audio"
+
+
+def _lost_header(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of the fact that a set has translations."""
+    if nbest.header.translates and "translations" not in holds:
+        yield "that these are translations"
+
+
+def _lost_times(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of times of words."""
     if any(hypothesis.times for hypothesis in nbest.hypotheses):
         yield "times of words"
+
+
+def _lost_origin(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of who proposed a hypothesis."""
+    origins = {hypothesis.origin for hypothesis in nbest.hypotheses}
+    if origins != {FIRST_PASS_ORIGIN}:
+        yield "which hypotheses the toolkit did not give"
+
+
+def _lost_rank(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of ranks where another hypothesis would be the first pass."""
+    unranked = []
+    for hypothesis in nbest.hypotheses:
+        unranked.append(replace(hypothesis, rank=None, origin=FIRST_PASS_ORIGIN))
+    ranked = []
+    for hypothesis in nbest.hypotheses:
+        ranked.append(replace(hypothesis, origin=FIRST_PASS_ORIGIN))
+    as_file = tie_order(replace(nbest, hypotheses=unranked))
+    if tie_order(replace(nbest, hypotheses=ranked)) != as_file:
+        yield "rank, the order of equal first-pass scores"
+
+
+LOSSES: Mapping[str, Loss] = {
+    "references": _lost_references,
+    "source": _lost_source,
+    "recording": _lost_recording,
+    "audio": _lost_audio,
+    "header": _lost_header,
+    "times": _lost_times,
+    "origin": _lost_origin,
+    "rank": _lost_rank,
+}
+"""What is lost of each field of `NbestList` and `Hypothesis` that a format may not
+hold.
+"""
+HELD = frozenset({"id", "hypotheses", "text", "scores", "combined"})
+"""The other fields: every format holds them. Columns of scores are told one by one."""
+
+
+def _lost_columns(
+    nbest: NbestList, columns: set[str], dropped: set[str]
+) -> Iterator[str]:
+    """Yield the columns that are dropped, and whether records are lost."""
     for name in sorted(dropped):
         yield f"column {name}"
     for name, column in nbest.header.records.items():
         if name in columns - dropped and not column.is_component:
             yield "which models made the columns"
-    for hypothesis in nbest.hypotheses:
-        if hypothesis.origin != FIRST_PASS_ORIGIN:
-            yield "which hypotheses the toolkit did not give"
-
-
-def _has_marks(nbest: NbestList, written: Callable[[str], str]) -> bool:
-    """Return whether a text will be read back as another: it has marks of toolkits."""
-    for hypothesis in nbest.hypotheses:
-        if strip_markup(written(hypothesis.text)) != line(hypothesis.text):
-            return True
-    return any(strip_markup(line(text)) != line(text) for text in nbest.references)
 
 
 def _without_columns(nbest: NbestList, dropped: set[str]) -> NbestList:
@@ -273,7 +346,7 @@ def _without_columns(nbest: NbestList, dropped: set[str]) -> NbestList:
     return replace(nbest, hypotheses=hypotheses)
 
 
-def _how_to_keep(lost: Mapping[str, None]) -> str:
+def _how_to_keep(lost: Collection[str]) -> str:
     """Return the end of the message about lost contents: how references and sources can
     be kept.
     """
