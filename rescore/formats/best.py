@@ -185,7 +185,10 @@ class BestWriter:
         elif self._ending == ".txt":
             self._file.write(f"{escaped(text, read_line)}\n")
         elif self._ending == ".trn":
-            self._file.write(f"{escaped(text, _read_trn)} ({nbest.id})\n".lstrip())
+            written = escaped(text, _read_trn)
+            if written.startswith(";;"):  # a comment
+                written = written.replace(";", "&#59;", 1)
+            self._file.write(f"{written} ({nbest.id})\n".lstrip())
         else:
             written = f"{nbest.id} {escaped(text, read_line)}"
             self._file.write(written.rstrip() + "\n")
@@ -316,11 +319,7 @@ class BestWriter:
 
 
 def _read_trn(text: str) -> str:
-    """Return what readers make of a text of trn; empty for a comment and for a text
-    with alternatives.
-    """
-    if text.startswith(";;"):
-        return ""
+    """Return what readers make of a text of trn; empty for a text with alternatives."""
     try:
         texts = readings(undo_marks(text), text)
     except UserError:  # too many

@@ -40,9 +40,9 @@ _ENTITIES = {
 """Escapes of the Moses tokeniser, and of our writers; the ampersand last, or `&amp;lt;`
 would be unescaped twice.
 """
-_ESCAPES = str.maketrans({mark: f"&#{ord(mark)};" for mark in "(;@{|}▁"})
+_ESCAPES = str.maketrans({mark: f"&#{ord(mark)};" for mark in "(@{|}▁"})
 _ESCAPES |= str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-"""The escapes of letters that make marks, such as `<s>`, `{ a / b }` and `;;`."""
+"""The escapes of letters that make marks, such as `<s>` and `{ a / b }`."""
 _SENTENCE_MARKS = re.compile(r"<(?:s|/s|eos|sos|sos/eos|blank|pad)>")
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rescore.columns import FIRST_PASS, SUM, Column
@@ -15,6 +15,7 @@ from rescore.errors import UserError, counted
 from rescore.files import opened, unpacked_name
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import (
+    NOTHING,
     ListSize,
     as_number,
     escaped,
@@ -212,8 +213,8 @@ class _Moses:
         Raises:
             UserError: An id or a column cannot be written.
         """
-        sources = []
-        references = []
+        sources: list[str | None] = []
+        references: list[str | None] = []
         holds = {"components", "translations"}
         if path != "-":
             holds |= {"reference", "source"}
@@ -221,20 +222,19 @@ class _Moses:
         with opened(path) as file:
             for nbest in check_holds(lists, frozenset(holds), path):
                 number = checked_number(nbest, path)
-                sources.append(nbest.source or "")
-                references.append(next(iter(nbest.references), ""))
+                sources.append(nbest.source)
+                references.append(next(iter(nbest.references), None))
                 for hypothesis in nbest.hypotheses:
                     file.write(_written(number, hypothesis, path))
                     have_entities |= has_entities(hypothesis.text)
         if path != "-":
-            sources = [escaped(text, read_line) for text in sources]
-            _write_beside(path, "src", "sources", sources)
             # readers leave entities as they are where hypotheses have some
+            written = _unmarked_line
             if have_entities:
-                _warn_of_marks(path, references)
-            else:
-                references = [escaped(text, read_line) for text in references]
-            _write_beside(path, "ref", "references", references)
+                written = line
+                _warn_of_marks(path, [*references, *sources])
+            _write_beside(path, "src", "sources", sources, written)
+            _write_beside(path, "ref", "references", references, written)
 
 
 def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
@@ -333,28 +333,43 @@ def _escaped(text: str) -> str:
     return unmarked(text)
 
 
-def _warn_of_marks(path: str, references: Sequence[str]) -> None:
-    """Warn of references with marks that cannot be escaped."""
+def _unmarked_line(text: str) -> str:
+    """Return a text as a line of a file of references or sources."""
+    return escaped(text, read_line)
+
+
+def _warn_of_marks(path: str, texts: Sequence[str | None]) -> None:
+    """Warn of references and sources with marks that cannot be escaped."""
     marked = 0
-    for text in map(line, references):
+    for known in texts:
+        text = line(known or "")
         if undo_marks(text) != text or split_trn(text) is not None:
             marked += 1
     if marked:
         log.warning(
-            "%s: toolkit marks in %s are not read again, beside hypotheses with XML"
-            " entities; write .jsonl",
+            "%s: toolkit marks in %s are not read again from the files beside it, since"
+            " hypotheses have XML entities; write .jsonl",
             path,
-            counted(marked, "reference"),
+            counted(marked, "text"),
         )
 
 
-def _write_beside(path: str, ending: str, what: str, texts: list[str]) -> None:
-    """Write a line per list to a file beside the lists, if there are any texts."""
-    if not any(texts):
+def _write_beside(
+    path: str,
+    ending: str,
+    what: str,
+    texts: Sequence[str | None],
+    written: Callable[[str], str],
+) -> None:
+    """Write a line per list to a file beside the lists, if a list has such a text."""
+    if all(text is None for text in texts):
         return
+    lines = [written(text or "") for text in texts]
+    if not any(lines):  # a file of empty lines is no text
+        lines = [NOTHING] * len(lines)
     name = f"{unpacked_name(path)}.{ending}"
     with opened(name, output=path) as file:
-        file.writelines(line(text) + "\n" for text in texts)
+        file.writelines(f"{text}\n" for text in lines)
     log.info("%s: %s for --%s, a line per list", name, what, ending)
 
 

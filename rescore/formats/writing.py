@@ -195,8 +195,8 @@ def check_holds(
     Args:
         lists: The lists to be written.
         holds: `reference` (one for each list), `source`, `translations` (that the lists
-            are translations), `columns`; or `components`, columns without reserved
-            names.
+            are translations), `columns` (of reserved names, too), `components` (which
+            columns are components).
         path: The file, for the message.
     """
     lost: Counter[str] = Counter()
@@ -209,7 +209,7 @@ def check_holds(
         losses: dict[str, None] = {}
         for loss in LOSSES.values():
             losses |= dict.fromkeys(loss(nbest, holds))
-        losses |= dict.fromkeys(_lost_columns(nbest, columns, dropped))
+        losses |= dict.fromkeys(_lost_columns(nbest, columns, dropped, holds))
         number += 1
         lost.update(losses.keys())
         yield _without_columns(nbest, dropped)
@@ -302,7 +302,7 @@ def _lost_rank(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
         ranked.append(replace(hypothesis, origin=FIRST_PASS_ORIGIN))
     as_file = tie_order(replace(nbest, hypotheses=unranked))
     if tie_order(replace(nbest, hypotheses=ranked)) != as_file:
-        yield "rank, the order of equal first-pass scores"
+        yield "ranks of equal first-pass scores"
 
 
 LOSSES: Mapping[str, Loss] = {
@@ -323,14 +323,18 @@ HELD = frozenset({"id", "hypotheses", "text", "scores", "combined"})
 
 
 def _lost_columns(
-    nbest: NbestList, columns: set[str], dropped: set[str]
+    nbest: NbestList, columns: set[str], dropped: set[str], holds: frozenset[str]
 ) -> Iterator[str]:
     """Yield the columns that are dropped, and whether records are lost."""
     for name in sorted(dropped):
         yield f"column {name}"
     for name, column in nbest.header.records.items():
-        if name in columns - dropped and not column.is_component:
+        if name not in columns - dropped:
+            continue
+        if not column.is_component:
             yield "which models made the columns"
+        elif "components" not in holds:
+            yield "which columns are components"
 
 
 def _without_columns(nbest: NbestList, dropped: set[str]) -> NbestList:
