@@ -40,11 +40,12 @@ class Decided:
 
     def ranked(self) -> Iterator[tuple[NbestList, str]]:
         """Yield each list, sorted by the combined score that it was decided with, and
-        the text that was chosen for it.
+        the text that was chosen for it: that of the first hypothesis, unless the list
+        does not have it.
         """
         every = self.folded or [self.weights] * len(self.lists)
         for nbest, text, weights in zip(self.lists, self.texts, every, strict=True):
-            yield rerank(nbest, weights.of), text
+            yield rerank(nbest, weights.of, text), text
 
 
 def decide(

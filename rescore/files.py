@@ -1,21 +1,31 @@
 """Files: small JSON documents, digests, and outputs that replace a file when complete.
 
-An output is written to a temporary file in the same folder, which is renamed at the
-end: a run that is cut off leaves no half file.
+All outputs are written here: this module alone knows which endings are packed, that `-`
+is stdout, and how a file takes its place. An output is written to a temporary file in
+the same folder, which is renamed at the end: a run that is cut off leaves no half file.
+The outputs of a command are renamed together, when all are complete (`together`).
 """
 
 from __future__ import annotations
 
 import errno
+import gzip
 import hashlib
+import io
 import itertools
 import json
+import lzma
 import os
 import re
-from collections.abc import Iterator
+import shutil
+import sys
+import zlib
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar, cast
 
 import msgspec
 
@@ -25,6 +35,34 @@ T = TypeVar("T")
 
 LARGEST_JSON = 1 << 26
 """Bytes of a document at most: decision weights, results, configurations."""
+
+PACKED = (".gz", ".xz")
+"""Endings of packed files, behind the ending of their format."""
+GZIP = b"\x1f\x8b"
+"""The first bytes of a gzip file."""
+XZ = b"\xfd7zXZ\x00"
+"""The first bytes of an xz file."""
+
+
+def unpacked_name(path: str) -> str:
+    """Return a path without .gz or .xz at its end."""
+    for packing in PACKED:
+        path = path.removesuffix(packing)
+    return path
+
+
+def ending_of(path: str) -> str:
+    """Return the ending of a file, by which writers choose its format: with its dot,
+    without .gz or .xz; empty for a name without an ending.
+
+    Args:
+        path: The path; `-`, for stdout, has no ending.
+
+    Example:
+        >>> ending_of("out/test.best.trn.gz")
+        '.trn'
+    """
+    return Path(unpacked_name(path)).suffix
 
 
 AUDIO_PATH = re.compile(
@@ -122,16 +160,46 @@ def read_json(path: Path) -> Any:
         UserError: The file cannot be read, has more than `LARGEST_JSON` bytes, or is
             not valid JSON.
     """
-    try:
-        with open(path, "rb") as file:
-            data = file.read(LARGEST_JSON + 1)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror or error})") from None
+    with as_user_errors(str(path)), open(path, "rb") as file:
+        data = file.read(LARGEST_JSON + 1)
+        data = unpacked(data, io.BytesIO(data)).read(LARGEST_JSON + 1)
     if len(data) > LARGEST_JSON:
         raise UserError(
             f"{path}: more than {LARGEST_JSON:,} bytes; expected one JSON document"
         )
     return loads(data, str(path))
+
+
+@contextmanager
+def as_user_errors(name: str) -> Iterator[None]:
+    """Turn errors of the file system and of packed data into user errors.
+
+    Args:
+        name: The file, for the message.
+
+    Raises:
+        UserError: The block raised such an error.
+    """
+    try:
+        yield
+    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
+        raise UserError(f"{name}: damaged gzip or xz file ({error})") from None
+    except OSError as error:
+        raise UserError(f"{name}: cannot be read ({error.strerror or error})") from None
+
+
+def unpacked(start: bytes, stream: IO[bytes]) -> IO[bytes]:
+    """Return a stream that begins with `start`, unpacked if it is gzip or xz.
+
+    Args:
+        start: The first bytes.
+        stream: The stream, at its beginning.
+    """
+    if start.startswith(GZIP):
+        return cast(IO[bytes], gzip.GzipFile(fileobj=stream))
+    if start.startswith(XZ):
+        return lzma.LZMAFile(stream)
+    return stream
 
 
 def loads(text: str | bytes, place: str, line: bool = False) -> Any:
@@ -264,6 +332,42 @@ def resolved(path: Path) -> Path:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
 
 
+# --- outputs -------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """The outputs of a command that are complete, and wait for the others."""
+
+    outputs: frozenset[Path]
+    """The outputs of the command: files, and folders of files."""
+    ready: dict[Path, Path] = field(default_factory=dict)
+    """The temporary path of each complete output."""
+
+    def holds(self, path: Path) -> bool:
+        """Return whether a path is an output, or in a folder that is an output."""
+        return not self.outputs.isdisjoint((path, *path.parents))
+
+    def place(self) -> None:
+        """Let each output take its place."""
+        for path, temporary in self.ready.items():
+            try:
+                temporary.replace(path)
+            except OSError as error:
+                raise unwritable(str(path), error) from None
+
+    def remove(self) -> None:
+        """Remove all temporary files and folders that are left."""
+        for temporary in self.ready.values():
+            if temporary.is_dir():
+                shutil.rmtree(temporary, ignore_errors=True)
+            else:
+                temporary.unlink(missing_ok=True)
+
+
+_WAITING: ContextVar[_Waiting | None] = ContextVar("waiting", default=None)
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Return a context in which errors of the system name a file: a full disk names
@@ -284,7 +388,71 @@ def naming(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def together(paths: Collection[str]) -> Iterator[None]:
+    """Let the outputs of a command take their places when the block ends. If the block
+    raises an error, no output is written.
+
+    The reader of stdout may go away before the end (`| head`): this is no error of the
+    outputs.
+
+    Args:
+        paths: The outputs: files and folders.
+
+    Raises:
+        UserError: An output cannot be written.
+    """
+    places = set[Path]()
+    for path in paths:
+        try:
+            places.add(resolved(Path(path)))
+        except OSError as error:
+            raise unwritable(path, error) from None
+    waiting = _Waiting(frozenset(places))
+    token = _WAITING.set(waiting)
+    try:
+        try:
+            yield
+        except BrokenPipeError:
+            waiting.place()
+            raise
+        waiting.place()
+    finally:
+        _WAITING.reset(token)
+        waiting.remove()
+
+
+def unwritable(path: str, error: OSError) -> UserError:
+    """Return the error about an output that cannot be written.
+
+    Args:
+        path: The output.
+        error: The error of the system.
+    """
+    return UserError(f"{path}: cannot be written ({error.strerror or error})")
+
+
+def put(temporary: Path, path: Path, output: Path | None = None) -> bool:
+    """Let a complete temporary file or folder take the place of a path, or wait for the
+    other outputs of the command.
+
+    Args:
+        temporary: The temporary path.
+        path: The path, absolute and without links.
+        output: The output that this is a part of; None for the path itself.
+
+    Returns:
+        Whether it took its place.
+    """
+    waiting = _WAITING.get()
+    if waiting is not None and waiting.holds(output or path):
+        waiting.ready[path] = temporary
+        return False
+    temporary.replace(path)
+    return True
+
+
+@contextmanager
+def replacing(path: Path, output: Path | None = None) -> Iterator[Path]:
     """Yield a temporary path beside `path`, which takes the place of `path` at the end.
 
     If the block raises an error, the temporary file is removed. A path that exists and
@@ -292,6 +460,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
     Args:
         path: The file to be written.
+        output: The output of a command that the file is a part of; None for itself.
 
     Raises:
         OSError: The path cannot be written, for example because of a loop of links.
@@ -301,6 +470,7 @@ def replacing(path: Path) -> Iterator[Path]:
         return
     path = resolved(path)  # the file behind a link is written, and the link stays
     temporary = temporary_path(path)
+    waits = False
     try:
         # A new file has the permissions of the user's umask; libraries that write
         # beside and rename would forget it.
@@ -310,26 +480,63 @@ def replacing(path: Path) -> Iterator[Path]:
         with naming(path):
             yield temporary
         temporary.chmod(mode)
-        temporary.replace(path)
+        if output is not None:
+            output = resolved(output)
+        waits = not put(temporary, path, output)
     finally:
-        temporary.unlink(missing_ok=True)
+        if not waits:
+            temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def opened(path: str, output: str = "") -> Iterator[IO[str]]:
+    """Yield a text file to write, which is renamed into place when the block ends.
+
+    Args:
+        path: The file, packed if the name ends in .gz or .xz; `-` is stdout.
+        output: The output of a command that the file is a part of; empty for itself.
+
+    Raises:
+        UserError: The file cannot be written.
+    """
+    if path == "-":
+        yield sys.stdout
+        return
+    whole = Path(output) if output else None
+    try:
+        # bytes of file names that are not UTF-8 are written as question marks
+        with (
+            replacing(Path(path), whole) as temporary,
+            open(temporary, "wb") as raw,
+            _packing(raw, path) as stream,
+            io.TextIOWrapper(stream, "utf-8", errors="replace") as file,
+        ):
+            yield file
+    except BrokenPipeError:  # the reader of a pipe went away
+        raise
+    except OSError as error:
+        raise unwritable(path, error) from None
+
+
+def _packing(raw: IO[bytes], path: str) -> IO[bytes]:
+    """Return a stream that packs what is written to it, by the ending of a path."""
+    if path.endswith(".gz"):
+        return cast(IO[bytes], gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
+    if path.endswith(".xz"):
+        return lzma.LZMAFile(raw, "wb")
+    return raw
 
 
 def write_text(path: Path, text: str) -> None:
     """Write a small file beside its place, and rename it.
 
     Args:
-        path: The file.
+        path: The file; `-` is stdout.
         text: The contents. Bytes of file names that are not UTF-8 are written as
             question marks.
 
     Raises:
         UserError: The file cannot be written.
     """
-    try:
-        with replacing(path) as temporary:
-            temporary.write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UserError(
-            f"{path}: cannot be written ({error.strerror or error})"
-        ) from None
+    with opened(str(path)) as file:
+        file.write(text)

@@ -63,6 +63,10 @@ class Hypothesis:
     """The place in the toolkit's list, from 0, of a reranked list with equal first-pass
     scores; else None.
     """
+    combined: float | None = None
+    """The combined score that a reranked list is sorted by; None in a list that was not
+    reranked. Files rank by it, and have the first pass beside it.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +247,10 @@ def check_scores(nbest: NbestList, place: str) -> None:
     if not nbest.hypotheses:
         raise UserError(f"{place}: no hypotheses; give each list one or more")
     for rank, hypothesis in enumerate(nbest.hypotheses, 1):
-        for name, score in hypothesis.scores.items():
+        scores = hypothesis.scores
+        if hypothesis.combined is not None:
+            scores = {**scores, "combined": hypothesis.combined}
+        for name, score in scores.items():
             try:
                 usable = score < math.inf  # NaN is not, either
             except TypeError:
@@ -324,6 +331,50 @@ def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
     order of the file.
     """
     return sorted(tie_order(nbest), key=lambda place: -scores[place])
+
+
+def elected(nbest: NbestList) -> NbestList:
+    """Return a reranked list as an output: its first pass is the combined score, and
+    its first hypothesis the choice. Other lists are returned as they are.
+
+    Args:
+        nbest: The list.
+    """
+    hypotheses = []
+    for hypothesis in nbest.hypotheses:
+        if hypothesis.combined is None:
+            return nbest
+        scores = dict(hypothesis.scores)
+        scores[FORMER_FIRST_PASS] = scores[FIRST_PASS]
+        scores[FIRST_PASS] = hypothesis.combined
+        hypotheses.append(replace(hypothesis, scores=scores, rank=None, combined=None))
+    return replace(nbest, hypotheses=hypotheses)
+
+
+def ranked_by(hypothesis: Hypothesis) -> tuple[float, dict[str, float]]:
+    """Return the score by which a file ranks a hypothesis, and the scores beside it: in
+    a reranked list the combined score, and the first pass among the others.
+
+    Args:
+        hypothesis: The hypothesis.
+    """
+    beside = dict(hypothesis.scores)
+    if hypothesis.combined is not None:
+        return hypothesis.combined, beside
+    return beside.pop(FIRST_PASS), beside
+
+
+def as_ranked(score: float, beside: Mapping[str, float]) -> dict[str, Any]:
+    """Return the fields `scores` and `combined` of a hypothesis whose file has the
+    scores that `ranked_by` returns.
+
+    Args:
+        score: The score by which the file ranks.
+        beside: The scores beside it.
+    """
+    if FIRST_PASS in beside:
+        return {"scores": dict(beside), "combined": score}
+    return {"scores": {FIRST_PASS: score, **beside}, "combined": None}
 
 
 def in_tie_order(nbest: NbestList) -> NbestList:

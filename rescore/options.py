@@ -98,6 +98,10 @@ class Option:
     """Whether the values are lists or texts: the options of formats are about them."""
     writes: str = ""
     """What `-` means, stdout or stderr, if the values are files that are written."""
+    may_write: Callable[[str], object] | None = None
+    """Raises an error for a path that cannot be written; called before anything is
+    computed.
+    """
     group: str = ""
     """Title of the group in the help; the class's title if empty."""
     common: bool = False

@@ -426,7 +426,8 @@ def _check_output(one: Typed, written: dict[str, str]) -> None:
     """Add an output to the outputs that are known, by place.
 
     Raises:
-        OptionError: Another output has its place, or it cannot be a file there.
+        UserError: Another output has its place, it cannot be a file there, or its
+            ending is of another kind of file.
     """
     place = one.value
     if one.value != "-":
@@ -438,6 +439,8 @@ def _check_output(one: Typed, written: dict[str, str]) -> None:
         raise OptionError(
             f"{written[place]} and {one.flag} {where}; give each a file of its own"
         )
+    if one.about.may_write is not None:
+        one.about.may_write(one.value)
     path = Path(one.value)
     if one.about.metavar == "FILE" and path.is_dir():
         raise OptionError(f"{one.flag} {path}: is a folder; give a file")

@@ -32,7 +32,7 @@ from rescore.columns import (
 )
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
-from rescore.decision.rules import combine
+from rescore.decision.rules import combine, rerank
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, load, origin
 from rescore.lms.backends import shipped
@@ -256,12 +256,13 @@ class Rescorer:
     def decide(self, scored: Sequence[NbestList]) -> list[Choice]:
         """The decision about each list that has its columns."""
         plan = self._plan(scored)
-        return [
-            Choice(text, nbest, tuple(combine(nbest, plan.weights.of).tolist()))
-            for nbest, text in pipeline.decide(
-                plan, plan.weights, scored, expanded=True
-            )
-        ]
+        weights = plan.weights.of
+        choices = []
+        for nbest, text in pipeline.decide(plan, plan.weights, scored, expanded=True):
+            by_total = rerank(nbest, weights)
+            totals = tuple(combine(by_total, weights).tolist())
+            choices.append(Choice(text, by_total, totals))
+        return choices
 
     def confidences(self, choice: Choice) -> list[Word]:
         """The words of the chosen text, each with the probability that it is right; see

@@ -24,6 +24,7 @@ from rescore.config import RunConfig
 from rescore.deciding import decide
 from rescore.decision.rules import WeightsOf, combine, posteriors, weights_for
 from rescore.errors import UserError, counted
+from rescore.files import ending_of
 from rescore.formats.audio import RecordingSegment
 from rescore.formats.times import spread
 from rescore.metrics.alignment import align
@@ -542,9 +543,9 @@ def check_file(path: str, has_segments: bool) -> None:
     Raises:
         UserError: The ending is not in `ENDINGS`, or a CTM has no segments.
     """
-    if not path.endswith(ENDINGS):
+    if ending_of(path) not in ENDINGS:
         raise UserError(f"{path}: its ending is none of {', '.join(ENDINGS)}")
-    if path.endswith(".ctm") and not has_segments:
+    if ending_of(path) == ".ctm" and not has_segments:
         raise UserError(
             f"{path}: a CTM has times; give --segments FILE (Kaldi's), or write .jsonl"
         )
@@ -573,7 +574,7 @@ def write(
         UserError: An utterance is not in the segments.
     """
     for nbest, decided in zip(lists, words, strict=True):
-        if segments is not None and path.endswith(".ctm"):
+        if segments is not None and ending_of(path) == ".ctm":
             _write_ctm(file, nbest.id, decided, segments)
         else:
             rows = []

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import click
-
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.options import written_file
@@ -52,4 +50,4 @@ def command(
     own.write_details(lambda: measure(plan, decided).details())
     if own.output:
         write_json(result, own.output)
-    click.echo(analysis.render(result), err=own.output == "-")
+    options.show(analysis.render(result))

@@ -19,6 +19,7 @@ import click
 from click.core import ParameterSource
 
 from rescore.errors import UserError
+from rescore.files import together
 from rescore.options import Declared, Field, Option, flattened, made, several
 from rescore.parts import Registry
 from rescore.refusals import Typed, check_beside, check_files, check_needs, named
@@ -406,11 +407,14 @@ class Command(click.Command):
             ctx.meta[PARTS] = True
             entries = self.entries(ctx)
             ctx.meta[PARTS] = were_read
-        check_files(list(_typed(ctx, entries)))
+        typed = list(_typed(ctx, entries))
+        check_files(typed)
         check_needs(entries, given, ctx.params)
         check_beside(str(self.name), entries, given, ctx.params)
         made = {key: offer.make(ctx) for key, offer in self.offers(ctx).items()}
-        return self.function(**made)
+        outputs = [one.value for one in typed if one.about.writes and one.value != "-"]
+        with together(outputs):
+            return self.function(**made)
 
     def entries(self, ctx: click.Context) -> dict[str, Field]:
         """Return the declared options by name.
@@ -475,6 +479,27 @@ def refuse_beside(switch: str) -> None:
     given = [name for name in entries if is_typed(name)]
     values = {**ctx.params, switch: True}
     check_beside(str(ctx.command.name), entries, [*given, switch], values)
+
+
+def show(text: str) -> None:
+    """Print the table of the command that runs: to stdout, or to stderr where stdout is
+    an output.
+
+    Args:
+        text: The table.
+    """
+    click.echo(text, err=stdout_is_output())
+
+
+def stdout_is_output() -> bool:
+    """Return whether an output of the command that runs goes to stdout."""
+    ctx = click.get_current_context(silent=True)
+    if ctx is None or not isinstance(ctx.command, Command):
+        return False
+    for one in _typed(ctx, ctx.command.entries(ctx)):
+        if one.about.writes == "stdout" and one.value == "-":
+            return True
+    return False
 
 
 def _check_once(typed: Sequence[click.Parameter], ctx: click.Context) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import click
-
 from rescore import comparing, formats
 from rescore.cli import options
 from rescore.cli.eval import TestOptions
@@ -86,4 +84,4 @@ def command(
     for path, style in styles.items():
         with formats.opened(path) as file:
             file.write(render(comparison, style) + "\n")
-    click.echo(render(comparison, own.style))
+    options.show(render(comparison, own.style))

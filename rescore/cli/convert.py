@@ -53,6 +53,8 @@ def command(
 
     A warning names the data that the new format cannot hold.
     """
+    if own.to is None:
+        check_output(own.output)
     lists = inputs.read(own.nbest)
     plan = pipeline.resolve(options.configured(config), lists, measures=False)
     lists = list(pipeline.expand(plan, lists))

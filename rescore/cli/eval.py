@@ -6,8 +6,6 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import click
-
 from rescore.cli import options
 from rescore.cli.bridge import is_typed
 from rescore.config import MEASURES, RunConfig
@@ -150,7 +148,7 @@ def command(
     own.write_details(lambda: outputs.output_details(every[0], read[0], read[-1]))
     if own.report:
         write_json(outputs.records_of(systems), own.report)
-    click.echo("\n\n".join(map(render, systems)), err=own.report == "-")
+    options.show("\n\n".join(map(render, systems)))
 
 
 def _read(

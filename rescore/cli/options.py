@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,12 +11,12 @@ from typing import Any
 import click
 
 from rescore import formats
-from rescore.cli.bridge import Offer, command, lists_of_call
+from rescore.cli.bridge import Offer, command, lists_of_call, show
 from rescore.cli.progress import progress_bar, scoring_bar
 from rescore.config import DECISION, EXPANSION, RunConfig
-from rescore.errors import OptionError
-from rescore.files import resolved, shown
-from rescore.formats import check_output
+from rescore.errors import OptionError, counted
+from rescore.files import ending_of, resolved, shown
+from rescore.formats import check_output, checked_lists
 from rescore.formats.audio import (
     RecordingSegment,
     read_segments,
@@ -39,7 +40,9 @@ from rescore.reports.results import Results
 from rescore.taken import check_read
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 
-__all__ = ["Offer", "command", "progress_bar", "scoring_bar"]
+__all__ = ["Offer", "command", "progress_bar", "scoring_bar", "show"]
+
+log = logging.getLogger(__name__)
 
 Times = dict[str, RecordingSegment] | None
 """Where utterances stand in recordings."""
@@ -97,7 +100,7 @@ def _has_context(lm: str) -> bool:
 
 def _is_timed(path: str) -> bool:
     """Return whether a file of texts has times, and so the names of recordings."""
-    return Path(path).suffix in TIMED
+    return ending_of(path) in TIMED
 
 
 def _listening() -> list[str]:
@@ -431,16 +434,19 @@ class RerankedOutputs(Declared):
 
     output: str | None = written_file(
         None,
-        "Write the reranked lists: .json or .jsonl, also .gz; - is stdout.",
+        "Write the reranked lists: .jsonl, .json, .csv, ..., also .gz or .xz; - is"
+        " stdout.",
         "-o",
         "--output",
         common=True,
+        may_write=check_output,
     )
     best: str | None = written_file(
         None,
         "Write the 1-best texts: .trn, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi"
         " text.",
         common=True,
+        may_write=check,
     )
     segments: str | None = read_file(
         None,
@@ -456,15 +462,69 @@ class RerankedOutputs(Declared):
         Raises:
             UserError: An output cannot be written.
         """
-        if self.output:
-            check_output(self.output)
-        if self.best is None:
+        if self.best is None or self.segments is None:
             return None
-        times = None
-        if self.segments:
-            times = read_segments(self.segments)
+        times = read_segments(self.segments)
         check(self.best, times)
         return times
+
+    def check_lists(
+        self, lists: Iterable[NbestList], times: Times
+    ) -> Iterable[NbestList]:
+        """Return lists, after it is seen that the outputs can hold them, as far as this
+        is known before anything is computed.
+
+        Args:
+            lists: The lists; a stream stays a stream, unless a format has to see all.
+            times: What the method `times` returned.
+
+        Raises:
+            UserError: An output cannot hold them.
+        """
+        if self.output:
+            lists = checked_lists(lists, self.output)
+        if isinstance(lists, Sequence) and self.best:
+            check(self.best, times, lists)
+        return lists
+
+
+class RankedLists:
+    """Reranked lists on their way to a file: counts the lists that do not have the text
+    that was chosen for them.
+    """
+
+    def __init__(self, ranked: Iterable[tuple[NbestList, str]]) -> None:
+        """Count nothing yet.
+
+        Args:
+            ranked: Sorted lists with the texts chosen for them.
+        """
+        self._ranked = ranked
+        self._absent: list[str] = []
+        """The ids of lists without the chosen text."""
+
+    def __iter__(self) -> Iterator[NbestList]:
+        """Yield the lists."""
+        for nbest, text in self._ranked:
+            if nbest.hypotheses[0].text != text:
+                self._absent.append(nbest.id)
+            yield nbest
+
+    def report(self, path: str) -> None:
+        """Warn of the lists without the chosen text, if there are any.
+
+        Args:
+            path: The file of the lists.
+        """
+        if self._absent:
+            log.warning(
+                "%s: the chosen text of %s is none of its hypotheses (first: %s), which"
+                " are written as the combined score ranks them; --best FILE has the"
+                " chosen texts",
+                path,
+                counted(len(self._absent), "list"),
+                self._absent[0],
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

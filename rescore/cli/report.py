@@ -12,6 +12,7 @@ import click
 from rescore import formats, parts
 from rescore.cli import options
 from rescore.errors import OptionError
+from rescore.files import ending_of
 from rescore.options import Declared, option, read_file, written_file
 from rescore.reports.check import compare, render
 from rescore.reports.files import read
@@ -55,7 +56,7 @@ def report_command(own: Table) -> None:
 
     The names in the table come from --dataset and --system of `rescore run`.
     """
-    if own.output.endswith(".json"):
+    if ending_of(own.output) == ".json":
         raise OptionError(
             f"--output {own.output}: its ending is not one of {endings()}; give --style"
         )

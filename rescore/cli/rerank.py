@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-import click
-
 from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.columns import FIRST_PASS
@@ -60,11 +58,12 @@ class Reranking(
                 file = stack.enter_context(formats.opened(best))
                 texts = _Texts(formats.BestWriter(best, file, times), self.detokenize)
                 ranked = texts.written(ranked)
-            lists = self._kept(ranked)
             if self.output:
-                formats.write(lists, self.output)
+                lists = options.RankedLists(ranked)
+                formats.write(self._kept(lists), self.output)
+                lists.report(self.output)
             else:
-                deque(lists, maxlen=0)
+                deque(ranked, maxlen=0)
             if best:
                 texts.writer.close()
         if best and best != "-":
@@ -80,9 +79,9 @@ class Reranking(
         if self.detokenize and self.output and not self.best:
             raise OptionError("--detokenize needs --best FILE")
 
-    def _kept(self, ranked: Iterable[tuple[NbestList, str]]) -> Iterator[NbestList]:
+    def _kept(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
         """Yield the lists with the hypotheses that are written."""
-        for nbest, _ in ranked:
+        for nbest in lists:
             yield replace(nbest, hypotheses=nbest.hypotheses[: self.keep])
 
 
@@ -150,19 +149,16 @@ def command(
     config = options.configured(config, weights=weights)
     reported = bool(reporting.report or reporting.table)
     if reported or own.details:
-        outcome = pipeline.apply(
-            inputs.read(own.nbest, need_references=reported), loaded, config
-        )
+        lists = inputs.read(own.nbest, need_references=reported)
+        own.check_lists(lists, times)
+        outcome = pipeline.apply(lists, loaded, config)
         reporting.write(outcome.results, own.nbest[0])
         own.write_details(outcome.results.details)
         if own.output or own.best:
             own.write(outcome.decided.ranked(), times)
-        click.echo(
-            render(outcome.results),
-            err="-" in (own.output, own.best, own.details, reporting.report),
-        )
+        options.show(render(outcome.results))
         return
     instead = "give --report, --table or --details, which print figures"
     check_unmeasured(config, loaded, instead)
-    texts = own.best is not None or own.output is None
-    own.write(pipeline.rerank(inputs.iterate(own.nbest), loaded, config, texts), times)
+    stream = own.check_lists(inputs.iterate(own.nbest), times)
+    own.write(pipeline.rerank(stream, loaded, config), times)

@@ -13,7 +13,6 @@ from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import UserError
-from rescore.formats.best import check as check_writable
 from rescore.nbest import NbestList
 from rescore.options import written_file
 from rescore.pipeline import Outcome
@@ -39,7 +38,7 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
         """Whether a file is asked for."""
         return any((self.output, self.best, self.save_weights, self.html, self.details))
 
-    def check_lists(self, lists: Sequence[NbestList], times: options.Times) -> None:
+    def check_all(self, lists: Sequence[NbestList], times: options.Times) -> None:
         """Refuse files that cannot be written of lists, before anything is computed.
 
         Args:
@@ -49,8 +48,7 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
         Raises:
             UserError: There is such a file.
         """
-        if self.best:
-            check_writable(self.best, times, lists)
+        self.check_lists(lists, times)
         if self.html and not any(nbest.references for nbest in lists):
             raise UserError("--html needs references; give --ref FILE")
 
@@ -63,7 +61,9 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
         """
 
         if self.output:
-            formats.write((nbest for nbest, _ in outcome.decided.ranked()), self.output)
+            lists = options.RankedLists(outcome.decided.ranked())
+            formats.write(lists, self.output)
+            lists.report(self.output)
         if self.best:
             pairs = zip(outcome.lists, outcome.texts, strict=True)
             with formats.opened(self.best) as file:
@@ -114,7 +114,7 @@ def command(
     dev = None
     if weights.dev:
         dev = inputs.read_dev(weights.dev, weights.dev_ref, weights.dev_src)
-    outputs.check_lists(lists, times)
+    outputs.check_all(lists, times)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
     reported = reporting.report or reporting.table
@@ -123,10 +123,10 @@ def command(
         outcome.results.dev.metrics = pipeline.measure(outcome.plan, on_dev).metrics
     reporting.write(outcome.results, nbest[0])
     outputs.write(outcome, times)
-    to_stdout = "-" in (outputs.output, outputs.best, outputs.details, reporting.report)
     writes = outputs.any or reported
-    if not writes and outcome.results.metric is None:
-        pairs = zip(outcome.lists, outcome.texts, strict=True)
-        formats.write_best("-", pairs, sys.stdout)
-        to_stdout = True
-    click.echo(render(outcome.results), err=to_stdout)
+    if writes or outcome.results.metric is not None:
+        options.show(render(outcome.results))
+        return
+    pairs = zip(outcome.lists, outcome.texts, strict=True)
+    formats.write_best("-", pairs, sys.stdout)
+    click.echo(render(outcome.results), err=True)

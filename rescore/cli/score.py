@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-import click
-
 from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.config import RunConfig
@@ -115,7 +113,8 @@ def command(
             _score_text(own, lms, file, inputs.strict)
             return
         config = options.configured(config, lms, count_tokens=own.count_tokens)
-        head, lists = pipeline.first_lists(inputs.iterate(own.nbest), most=1)
+        every = formats.checked_lists(inputs.iterate(own.nbest), own.output or "-")
+        head, lists = pipeline.first_lists(every, most=1)
         plan = pipeline.resolve(config, head, load=lms.load, measures=False)
         lists = pipeline.expand(plan, lists)
         names = ", ".join(model.name for model in plan.models)
@@ -194,4 +193,4 @@ def _score_text(
     if own.output:
         write_json(text_scores, own.output)
     if own.output != "-":
-        click.echo(perplexity.render(text_scores))
+        options.show(perplexity.render(text_scores))

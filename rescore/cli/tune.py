@@ -81,10 +81,7 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     metric = plan.metric
     lists = list(pipeline.expand(plan, dev, dev=True))
     weights = pipeline.tune(plan, lists)
-    if own.output == "-":
-        click.echo(weights.to_json())
-    else:
-        weights.save(Path(own.output))
+    weights.save(Path(own.output))
     if own.curve:
         with formats.opened(own.curve) as file:
             write_curve(weight_curve(metric, lists, weights), metric.name, file)

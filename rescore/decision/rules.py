@@ -132,17 +132,36 @@ def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:
     return [ranking(nbest, combine(nbest, weights).tolist())[0] for nbest in lists]
 
 
-def rerank(nbest: NbestList, weights: WeightsOf) -> NbestList:
-    """Return the list with its hypotheses sorted by the combined score (`ranking`)."""
-    order = ranking(nbest, combine(nbest, weights).tolist())
-    if order == sorted(order):
-        return replace(nbest, hypotheses=list(nbest.hypotheses))
+def rerank(
+    nbest: NbestList, weights: WeightsOf, choice: str | None = None
+) -> NbestList:
+    """Return the list with its hypotheses sorted by the combined score (`ranking`),
+    each of which has this score.
+
+    Args:
+        nbest: The list.
+        weights: The weight of each column.
+        choice: The text that the decision chose; None if it is the text with the best
+            score. Its hypothesis becomes the first, with a score above the best one. A
+            text that the list does not have changes nothing.
+    """
+    scores = combine(nbest, weights).tolist()
+    order = ranking(nbest, scores)
+    chosen = [place for place in order if nbest.hypotheses[place].text == choice]
+    if chosen and chosen[0] != order[0]:
+        above = math.nextafter(scores[order[0]], math.inf)
+        scores[chosen[0]] = min(above, LARGEST)
+        order.remove(chosen[0])
+        order.insert(0, chosen[0])
+    is_sorted = order == sorted(order)
     hypotheses = []
     for place in order:
         hypothesis = nbest.hypotheses[place]
-        # The rank keeps the toolkit's order: it decides between equals later, too.
-        rank = place if hypothesis.rank is None else hypothesis.rank
-        hypotheses.append(replace(hypothesis, rank=rank))
+        rank = hypothesis.rank
+        if rank is None and not is_sorted:
+            # The rank keeps the toolkit's order: it decides between equals later, too.
+            rank = place
+        hypotheses.append(replace(hypothesis, rank=rank, combined=scores[place]))
     return replace(nbest, hypotheses=hypotheses)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rescore.files import opened
 from rescore.parts import FORMATS, resolve
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from rescore.formats.writing import (
         BEST_ENDINGS,
         check_output,
-        opened,
+        checked_lists,
         write,
         written_formats,
     )
@@ -33,6 +34,7 @@ __all__ = [
     "ReadOptions",
     "References",
     "check_output",
+    "checked_lists",
     "fairseq_logs",
     "from_json",
     "iterate",
@@ -61,7 +63,7 @@ _MODULES = {
     "sniff": "source",
     "BEST_ENDINGS": "writing",
     "check_output": "writing",
-    "opened": "writing",
+    "checked_lists": "writing",
     "write": "writing",
     "written_formats": "writing",
 }

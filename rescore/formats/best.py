@@ -7,17 +7,21 @@ leaves `-->` in a text, which ends a cue for other readers.
 from __future__ import annotations
 
 import html
+import json
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import chain, islice, takewhile
-from pathlib import Path
 from typing import IO
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
+from rescore.files import ending_of
 from rescore.formats.audio import RecordingSegment
+from rescore.formats.references import readings
+from rescore.formats.text import escaped, read_line, undo_entities, undo_marks
 from rescore.formats.times import (
     TIMED,
     TimedWord,
@@ -26,11 +30,14 @@ from rescore.formats.times import (
     spread,
     timed_pieces,
 )
-from rescore.formats.writing import checked_id
+from rescore.formats.writing import checked_id, unmarked, written_formats
 from rescore.nbest import Hypothesis, NbestList
+from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
+RECORDS = (".jsonl", ".csv", ".tsv")
+"""Endings of files with a record of each text: its id and the text."""
 Segments = Mapping[str, RecordingSegment] | None
 """The segments of utterances by id."""
 SEAM = 10.0
@@ -55,10 +62,16 @@ def check(
         UserError: The format is not written, an id cannot be written, or times are
             missing.
     """
-    ending = Path(path).suffix
+    ending = ending_of(path)
     if ending == ".stm":
         raise UserError(
             f"{path}: stm is not written; write .trn, or .ctm with the times of words"
+        )
+    formats_of_lists = {".json", *(f".{name}" for name in written_formats())}
+    if ending in formats_of_lists.difference(RECORDS):
+        raise UserError(
+            f"{path}: a {ending} file holds lists; write 1-best texts to .trn, .txt or"
+            " .jsonl, or lists with -o"
         )
     lists = list(lists)
     recordings = {nbest.id: _place(path, segments, nbest).recording for nbest in lists}
@@ -89,8 +102,8 @@ def _place(path: str, segments: Segments, nbest: NbestList) -> RecordingSegment:
     """Return the segment of a list, if it can be written; without segments, times count
     from the start of its recording.
     """
-    ending = Path(path).suffix
-    if ending not in (".txt", *TIMED):
+    ending = ending_of(path)
+    if ending not in (".txt", *RECORDS, *TIMED):
         checked_id(nbest, path, "()" if ending == ".trn" else "")
     segment = RecordingSegment(nbest.recording or nbest.id, 0.0, None)
     if segments is not None and ending in TIMED:
@@ -112,8 +125,9 @@ class BestWriter:
     """Writes one text per utterance; the ending of the file is the format.
 
     The formats are trn (.trn), CTM with word times (.ctm), subtitles (.srt, .vtt; one
-    for each list), plain lines (.txt), else Kaldi text. A text is one line: white space
-    is written as blanks.
+    for each list), plain lines (.txt), records of id and text (.jsonl, .csv, .tsv),
+    else Kaldi text. A text is one line: white space is written as blanks. What a reader
+    would take for a mark in a text is escaped (`rescore.formats.text.escaped`).
 
     Args:
         path: The name of the file.
@@ -129,7 +143,7 @@ class BestWriter:
         self._path = path
         self._file = file
         self._segments = segments
-        self._ending = Path(path).suffix
+        self._ending = ending_of(path)
         self._cues = 0
         """The number of subtitles."""
         self._recording: str | None = None
@@ -145,8 +159,12 @@ class BestWriter:
         self._timeless: list[str] = []
         """The ids of texts without times."""
         check(path, segments)
+        self._changed: list[str] = []
+        """The ids of texts that the format cannot hold as they are."""
         if self._ending == ".vtt":
             file.write("WEBVTT\n")
+        elif self._ending in RECORDS:
+            self._write_record("id", "text", is_head=True)
 
     def write(self, nbest: NbestList, text: str) -> None:
         """Write the text of a list, or keep it until the times behind it are known.
@@ -162,12 +180,18 @@ class BestWriter:
         text = " ".join(text.split())
         if self._ending in TIMED:
             self._add(nbest, text, segment)
+        elif self._ending in RECORDS:
+            self._write_record(nbest.id, unmarked(text))
         elif self._ending == ".txt":
-            self._file.write(f"{text}\n")
+            self._file.write(f"{escaped(text, read_line)}\n")
         elif self._ending == ".trn":
-            self._file.write(f"{text} ({nbest.id})\n".lstrip())
+            written = escaped(text, _read_trn)
+            if written.startswith(";;"):  # a comment
+                written = written.replace(";", "&#59;", 1)
+            self._file.write(f"{written} ({nbest.id})\n".lstrip())
         else:
-            self._file.write(f"{nbest.id} {text}".rstrip() + "\n")
+            written = f"{nbest.id} {escaped(text, read_line)}"
+            self._file.write(written.rstrip() + "\n")
 
     def close(self) -> None:
         """Write all texts that were kept, and warn of words without times; the file
@@ -182,9 +206,35 @@ class BestWriter:
                 counted(len(self._timeless), "utterance"),
                 self._timeless[0],
             )
+        if self._changed:
+            log.warning(
+                "%s: the format has marks like words in %s (first: %s): @ is no word,"
+                " and --> is written as ->",
+                self._path,
+                counted(len(self._changed), "text"),
+                self._changed[0],
+            )
+
+    def _write_record(self, name: str, text: str, is_head: bool = False) -> None:
+        """Write the id and the text of an utterance, or the names of both columns.
+
+        Raises:
+            UserError: The id cannot be written.
+        """
+        if self._ending == ".jsonl":
+            if not is_head:
+                record = {"id": name, "text": text}
+                self._file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            return
+        write_row = FORMATS[self._ending.removeprefix(".")].write_row
+        write_row(self._file, [name, text], self._path)
 
     def _add(self, nbest: NbestList, text: str, segment: RecordingSegment) -> None:
         """Keep a text, and write the texts before it whose times are now known."""
+        if (self._ending == ".ctm" and "@" in text.split()) or (
+            self._ending == ".srt" and "-->" in text
+        ):
+            self._changed.append(nbest.id)
         words = _aligned(nbest, text, segment.start)
         starts = [span[0] for _, span in words if span]
         if segment.recording != self._recording:
@@ -258,12 +308,36 @@ class BestWriter:
         self._cues += 1
         if self._ending == ".vtt":
             span = f"{_clock(start, '.')} --> {_clock(end, '.')}"
-            self._file.write(f"\n{span}\n{html.escape(text, quote=False)}\n")
+            # a bracket may begin a position such as `{\\an8}`
+            text = html.escape(text, quote=False).replace("{", "&#123;")
+            self._file.write(f"\n{span}\n{text}\n")
             return
-        # SubRip has no escapes, and its times are told by the arrow
-        text = text.replace("-->", "->")
+        # the times of SubRip are told by the arrow
+        text = escaped(text.replace("-->", "->"), _read_cue)
         span = f"{_clock(start, ',')} --> {_clock(end, ',')}"
         self._file.write(f"{self._cues}\n{span}\n{text}\n\n")
+
+
+def _read_trn(text: str) -> str:
+    """Return what readers make of a text of trn; empty for a text with alternatives."""
+    try:
+        texts = readings(undo_marks(text), text)
+    except UserError:  # too many
+        return ""
+    return undo_entities(texts[0]) if len(texts) == 1 else ""
+
+
+_TAG = re.compile(r"</?(?:b|i|u|s|c|v|ruby|rt|lang|font)\b|<[\d:.]+>|\{\\", re.I)
+"""The beginning of a tag of subtitles, of a time, or of a position."""
+
+
+def _read_cue(text: str) -> str:
+    """Return what readers make of the text of a subtitle; empty for a text with
+    tags.
+    """
+    if _TAG.search(text):
+        return ""
+    return undo_entities(text)
 
 
 def write_best(

@@ -12,12 +12,26 @@ import msgspec
 
 from rescore.columns import FIRST_PASS, Column
 from rescore.errors import UserError
-from rescore.files import loads, parsed
+from rescore.files import loads, opened, parsed
 from rescore.formats.native import is_espnet1
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import field_of, numbered, strip_markup, table
-from rescore.formats.writing import check_holds, checked_id, line, new_folder, opened
-from rescore.nbest import Header, Hypothesis, NbestList, ranking
+from rescore.formats.writing import (
+    check_folder,
+    check_holds,
+    checked_id,
+    new_folder,
+    unmarked,
+)
+from rescore.nbest import (
+    Header,
+    Hypothesis,
+    NbestList,
+    as_ranked,
+    elected,
+    ranked_by,
+    ranking,
+)
 
 # --- ESPnet1 -------------------------------------------------------------------------
 
@@ -168,6 +182,20 @@ class _Espnet2:
                             columns.setdefault(column, _COMPONENT)
             yield from lists.values()
 
+    def check(self, lists: Iterable[NbestList], path: str) -> None:
+        """Check that lists can be written: ids have no blanks, and the folder is new.
+
+        Args:
+            lists: The lists.
+            path: The folder.
+
+        Raises:
+            UserError: An id cannot be written, or the folder has files.
+        """
+        check_folder(path)
+        for nbest in lists:
+            checked_id(nbest, path)
+
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """Write a decode folder: logdir/output.1/{n}best_recog/{text,score}, and the
         best in `text`; sorted by id.
@@ -192,9 +220,9 @@ class _Espnet2:
                 _write_rank(ordered, rank, part / f"{rank + 1}best_recog")
             with opened(str(target / "text")) as file:
                 for nbest in ordered:
+                    nbest = elected(nbest)
                     order = ranking(nbest, nbest.column(FIRST_PASS))
-                    best = nbest.hypotheses[order[0]]
-                    file.write(_line(nbest, best))
+                    file.write(_line(nbest, nbest.hypotheses[order[0]]))
 
 
 def _parts(folder: Path) -> list[Path]:
@@ -230,11 +258,11 @@ def _rank(best: Path, warnings: InputWarnings) -> Iterator[tuple[str, Hypothesis
         components = table(best / "scores", warnings)
     for name, text in texts.items():
         score = _score(scores[name], f"{best / 'score'}: utterance {name}")
-        columns = {FIRST_PASS: score}
+        columns: dict[str, float] = {}
         if name in components:
             place = f"{best / 'scores'}: utterance {name}"
-            columns |= _components(components[name], place)
-        yield name, Hypothesis(strip_markup(text), columns)
+            columns = _components(components[name], place)
+        yield name, Hypothesis(strip_markup(text), **as_ranked(score, columns))
 
 
 def _score(text: str, place: str) -> float:
@@ -257,7 +285,6 @@ def _components(text: str, place: str) -> dict[str, float]:
         raise UserError(
             f'{place}: expected {{"decoder": -1.2, ...}}, found {text[:40]!r}'
         )
-    parts.pop(FIRST_PASS, None)
     return {name: _score(str(value), place) for name, value in parts.items()}
 
 
@@ -272,9 +299,9 @@ def _write_rank(lists: list[NbestList], rank: int, best: Path) -> None:
             if rank >= len(nbest.hypotheses):
                 continue
             hypothesis = nbest.hypotheses[rank]
-            columns = dict(hypothesis.scores)
+            total, columns = ranked_by(hypothesis)
             text.write(_line(nbest, hypothesis))
-            score.write(f"{nbest.id} {columns.pop(FIRST_PASS)!r}\n")
+            score.write(f"{nbest.id} {total!r}\n")
             components.append((nbest.id, columns))
     if any(columns for _, columns in components):
         with opened(str(best / "scores")) as file:
@@ -284,7 +311,7 @@ def _write_rank(lists: list[NbestList], rank: int, best: Path) -> None:
 
 def _line(nbest: NbestList, hypothesis: Hypothesis) -> str:
     """Return the line of a hypothesis in a file of texts."""
-    return f"{nbest.id} {line(hypothesis.text)}".rstrip() + "\n"
+    return f"{nbest.id} {unmarked(hypothesis.text)}".rstrip() + "\n"
 
 
 ESPNET1 = _Espnet1()

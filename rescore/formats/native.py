@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, SUM, Column, origins
+from rescore.columns import FIRST_PASS_ORIGIN, SUM, Column, origins
 from rescore.errors import UserError
-from rescore.files import loads, parsed
+from rescore.files import ending_of, loads, opened, parsed
 from rescore.formats.source import JsonPeek, ReadOptions, Source
 from rescore.formats.times import checked_times
-from rescore.formats.writing import opened, write_lines, write_object
-from rescore.nbest import Header, Hypothesis, NbestList
+from rescore.formats.writing import write_lines, write_object
+from rescore.nbest import Header, Hypothesis, NbestList, as_ranked
 
 _HYPOTHESIS = re.compile(r"hyp_(\d{1,9})")
 OTHERS = {
@@ -237,22 +237,19 @@ def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
     times = entry.times
     if times:
         times = checked_times(entry.text, times, place)
-    scores = entry.scores
+    scored: dict[str, Any] = {"scores": entry.scores}
     if entry.score is not msgspec.UNSET:
-        if FIRST_PASS in scores and scores[FIRST_PASS] != entry.score:
-            raise UserError(
-                f'{place}: "score" and "scores" give two values of {FIRST_PASS}; leave'
-                " one out"
-            )
-        scores = {FIRST_PASS: entry.score} | scores
-    return Hypothesis(entry.text, scores, entry.origin, times, entry.rank)
+        scored = as_ranked(entry.score, entry.scores)
+    return Hypothesis(
+        entry.text, origin=entry.origin, times=times, rank=entry.rank, **scored
+    )
 
 
 # --- writing -------------------------------------------------------------------------
 
 
 def write(lists: Iterable[NbestList], path: str) -> None:
-    """Write one JSON object if the name ends in .json or .json.gz, else JSON Lines.
+    """Write one JSON object if the ending is .json, else JSON Lines.
 
     Args:
         lists: The lists.
@@ -261,7 +258,6 @@ def write(lists: Iterable[NbestList], path: str) -> None:
     Raises:
         UserError: The file cannot be written.
     """
-    is_object = path.removesuffix(".gz").endswith(".json")
-    write_form = write_object if is_object else write_lines
+    write_form = write_object if ending_of(path) == ".json" else write_lines
     with opened(path) as file:
         write_form(lists, file)

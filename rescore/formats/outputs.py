@@ -16,7 +16,7 @@ from rescore.formats.references import (
 )
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.unknown import is_lattice, unknown
-from rescore.nbest import NbestList
+from rescore.nbest import NbestList, elected
 
 
 def is_text(
@@ -37,7 +37,8 @@ def is_text(
 def read_output(
     path: str, references: str | References | None = None, **options: Any
 ) -> list[NbestList]:
-    """Return N-best lists, or 1-best texts as lists of one hypothesis.
+    """Return N-best lists, or 1-best texts as lists of one hypothesis. The output of
+    reranked lists is what reranking chose (`rescore.nbest.elected`).
 
     Args:
         path: A file, a folder or `-`.
@@ -72,5 +73,7 @@ def read_output(
             need_references=True,
             **options,
         )
+        if options.get("s2s", FIRST_PASS) == FIRST_PASS:
+            lists = [elected(nbest) for nbest in lists]
     warnings.report()
     return lists

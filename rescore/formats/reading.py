@@ -573,6 +573,7 @@ def _set_first_pass(hypothesis: Hypothesis, score: float) -> None:
     """Make a score the first pass. The old first pass goes under its own name, so that
     nothing is lost and the sum no longer marks a mean.
     """
+    hypothesis.combined = None  # of another first pass
     former = hypothesis.scores.pop(FIRST_PASS, None)
     scores = {FIRST_PASS: score, **hypothesis.scores}
     if former is not None:

@@ -362,12 +362,12 @@ class TextFile:
 
     def _readings(self, name: str, text: str, escaped: bool) -> tuple[str, ...]:
         """Return the texts that a line stands for, without marks of toolkits."""
-        if escaped:
-            text = undo_entities(text)
-        text = undo_marks(text)
-        if self.by_id is None:
-            return (text,)
-        return readings(text, f"{self.path}: utterance {name}")
+        texts: tuple[str, ...] = (undo_marks(text),)
+        if self.by_id is not None:
+            texts = readings(texts[0], f"{self.path}: utterance {name}")
+        if escaped:  # last: an escaped mark is none
+            texts = tuple(map(undo_entities, texts))
+        return texts
 
     def left_out(self, ids: Sequence[str]) -> list[str]:
         """Return the utterances of the file, in its order, that are not among `ids`.
@@ -568,7 +568,7 @@ def cheapest(text: str, references: Sequence[str], place: str) -> str:
 
     costs = cdist(
         [reference.lower().split() for reference in references],
-        [choice.lower().split() for choice in choices],
+        [undo_entities(choice).lower().split() for choice in choices],
         scorer=Levenshtein.distance,
         scorer_kwargs={"weights": (3, 3, 4)},
     )
@@ -618,15 +618,15 @@ def read_best(
     ids = list(hypotheses)
     _check_left_out(files, ids, f"text in {output.path}", "an output", allow_missing)
     references = read_references(files, ids)
+    if output.by_id is not None:
+        for name, (text,) in hypotheses.items():
+            place = f"{output.path}: utterance {name}"
+            choice = cheapest(undo_marks(text), references[name], place)
+            hypotheses[name] = (choice,)
     header = Header(translates=files[0].of_translations)
     lists = []
     for nbest in best_lists(hypotheses):
-        own = references[nbest.id]
-        if output.by_id is not None:
-            place = f"{output.path}: utterance {nbest.id}"
-            best = nbest.hypotheses[0]
-            best.text = cheapest(best.text, own, place)
-        lists.append(replace(nbest, references=own, header=header))
+        lists.append(replace(nbest, references=references[nbest.id], header=header))
     return lists
 
 
@@ -638,7 +638,7 @@ def best_lists(texts: Mapping[str, tuple[str, ...]]) -> list[NbestList]:
     """
     lists = []
     for name, (text,) in texts.items():
-        best = Hypothesis(undo_marks(undo_entities(text)), {FIRST_PASS: 0.0})
+        best = Hypothesis(undo_entities(undo_marks(text)), {FIRST_PASS: 0.0})
         lists.append(NbestList(name, [best]))
     return lists
 

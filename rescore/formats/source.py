@@ -7,7 +7,6 @@ with their number and first place; with --strict they are errors.
 
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import logging
@@ -25,7 +24,7 @@ from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
-from rescore.files import absent, shown
+from rescore.files import GZIP, XZ, absent, as_user_errors, shown, unpacked
 from rescore.options import OptionValues
 from rescore.pace import paced_by
 from rescore.parts import FORMATS
@@ -168,10 +167,6 @@ class InputWarnings:
 
 HEAD = 1 << 16
 """Number of bytes read to detect the format."""
-GZIP = b"\x1f\x8b"
-"""The first bytes of a gzip file."""
-XZ = b"\xfd7zXZ\x00"
-"""The first bytes of an xz file."""
 
 
 UTF16 = (b"\xff\xfe", b"\xfe\xff")
@@ -194,24 +189,6 @@ def _check_encoding(start: bytes, name: str) -> None:
         )
 
 
-@contextmanager
-def as_user_errors(name: str) -> Iterator[None]:
-    """Turn errors of the file system and of packed data into user errors.
-
-    Args:
-        name: The file, for the message.
-
-    Raises:
-        UserError: The block raised such an error.
-    """
-    try:
-        yield
-    except (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError) as error:
-        raise UserError(f"{name}: damaged gzip or xz file ({error})") from None
-    except OSError as error:
-        raise UserError(f"{name}: cannot be read ({error.strerror or error})") from None
-
-
 class _Rejoined(io.RawIOBase):
     """The bytes that were read ahead of a stream, then the stream."""
 
@@ -229,15 +206,6 @@ class _Rejoined(io.RawIOBase):
         self._head = self._head[len(part) :]
         buffer[: len(part)] = part
         return len(part)
-
-
-def _unpacked(start: bytes, stream: IO[bytes]) -> IO[bytes]:
-    """Return a stream that begins with `start`, unpacked if it is gzip or xz."""
-    if start.startswith(GZIP):
-        return cast(IO[bytes], gzip.GzipFile(fileobj=stream))
-    if start.startswith(XZ):
-        return lzma.LZMAFile(stream)
-    return stream
 
 
 # --- a first look at JSON ------------------------------------------------------------
@@ -487,14 +455,14 @@ class Source:
         if not self.is_regular:
             start, rest = self._once
             whole = io.BufferedReader(_Rejoined(start, rest), HEAD)
-            yield _unpacked(start, cast(IO[bytes], whole))
+            yield unpacked(start, cast(IO[bytes], whole))
             return
         with open(self.path, "rb") as file:
             start = file.read(len(XZ))
             _check_encoding(start, self.name)
             file.seek(0)
             self._file = file
-            yield _unpacked(start, file)
+            yield unpacked(start, file)
 
     def timed(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield items that are read from the source, and log the progress of a long

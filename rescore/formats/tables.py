@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import IO, Any
 
 from rescore.columns import FIRST_PASS, RANK, SUM
 from rescore.errors import UserError, counted
-from rescore.files import without_blanks
+from rescore.files import opened, without_blanks
 from rescore.formats.records import (
     GENERIC,
     ROLES,
@@ -23,9 +23,17 @@ from rescore.formats.records import (
     signed,
 )
 from rescore.formats.source import Place, ReadOptions, Source
-from rescore.formats.text import Part, apart, as_number, grouped, rank_of, strip_markup
-from rescore.formats.writing import check_holds, line, opened
-from rescore.nbest import Header, Hypothesis, NbestList
+from rescore.formats.text import (
+    NOTHING,
+    Part,
+    apart,
+    as_number,
+    grouped,
+    rank_of,
+    strip_markup,
+)
+from rescore.formats.writing import check_holds, line, unmarked
+from rescore.nbest import Header, Hypothesis, NbestList, as_ranked, ranked_by
 
 log = logging.getLogger(__name__)
 
@@ -160,18 +168,16 @@ class DelimitedTable:
         header = Header(means=MEANS_SUM in names)
         for number, (row, place) in enumerate(self._cells(source, names), 1):
             text = strip_markup(row[layout.text])
-            hypothesis = Hypothesis(text, layout.scores(row, is_numeric, place))
+            hypothesis = Hypothesis(text, **layout.scored(row, is_numeric, place))
             if row.get(RANK, "").strip():
                 hypothesis.rank = rank_of(row[RANK], place)
-            # an empty cell is no reference and no source
-            reference = line(_cell(row, layout.ref))
-            translated = _cell(row, layout.src).strip()
+            reference = _text_of(_cell(row, layout.ref))
             identity = without_blanks(row[layout.id]) if layout.id else None
             nbest = NbestList(
                 identity or str(number),
                 [hypothesis],
-                references=(reference,) if reference else (),
-                source=translated or None,
+                references=() if reference is None else (reference,),
+                source=_text_of(_cell(row, layout.src)),
                 header=header,
             )
             is_listed = options.first_pass != FIRST_PASS or are_listed(nbest)
@@ -209,26 +215,37 @@ class DelimitedTable:
         if first.source is not None:
             about.append("src")
         with opened(path) as file:
-            writer = csv.writer(
-                file,
-                delimiter=self._delimiters[0],
-                lineterminator="\n",
-                **self._quoting,
-            )
-            head = [line(name) for name in columns]
-            if first.header.means and SUM in head:
-                head[head.index(SUM)] = MEANS_SUM
-            writer.writerow(["id", "text", "score", *head, *about])
+            names = [line(name) for name in columns]
+            if first.header.means and SUM in names:
+                names[names.index(SUM)] = MEANS_SUM
+            head = ["id", "text", "score", *names, *about]
+            self.write_row(file, head, path)
             for nbest in chain([first], stream):
                 _check_about(nbest, first, about, path)
                 for row in _rows_to_write(nbest, first, columns, about, path):
-                    try:
-                        writer.writerow(row)
-                    except csv.Error:  # here only an id can have a tab or a line end
-                        raise UserError(
-                            f"{path}: a TSV cannot hold the id {nbest.id!r}; write"
-                            " .jsonl"
-                        ) from None
+                    self.write_row(file, row, path)
+
+    def write_row(self, file: IO[str], cells: Sequence[str], path: str) -> None:
+        """Write a row.
+
+        Args:
+            file: The open file.
+            cells: The id, and cells without tabs and line ends.
+            path: The file, for the message.
+
+        Raises:
+            UserError: The table cannot hold the id.
+        """
+        delimiter = self._delimiters[0]
+        writer = csv.writer(
+            file, delimiter=delimiter, lineterminator="\n", **self._quoting
+        )
+        try:
+            writer.writerow(cells)
+        except csv.Error:
+            raise UserError(
+                f"{path}: a TSV cannot hold the id {cells[0]!r}; write .jsonl"
+            ) from None
 
 
 def _cell(row: Mapping[str, str], column: str | None) -> str:
@@ -238,12 +255,19 @@ def _cell(row: Mapping[str, str], column: str | None) -> str:
     return row[column]
 
 
+def _text_of(cell: str) -> str | None:
+    """Return the reference or source of a cell; an empty cell is no text."""
+    text = line(cell)
+    if text == NOTHING:
+        return ""
+    return text or None
+
+
 def _columns_to_write(first: NbestList, path: str) -> list[str]:
     """Return the columns of scores beside the first pass."""
     columns: dict[str, None] = {}
     for hypothesis in first.hypotheses:
-        columns.update(dict.fromkeys(hypothesis.scores))
-    columns.pop(FIRST_PASS, None)
+        columns.update(dict.fromkeys(ranked_by(hypothesis)[1]))
     for name in columns:
         if line(name).lower() in {"", RANK, *ROLES}:
             raise UserError(
@@ -274,24 +298,24 @@ def _rows_to_write(
     path: str,
 ) -> Iterator[list[str]]:
     """Yield the cells of each hypothesis."""
-    known = {
-        "ref": next(iter(nbest.references), ""),
-        "src": nbest.source or "",
-    }
-    about_cells = [line(known[name]) for name in about]
-    names = [FIRST_PASS, *columns]
+    known = {"ref": next(iter(nbest.references), None), "src": nbest.source}
+    about_cells = []
+    for name in about:
+        text = known[name]
+        about_cells.append("" if text is None else line(text) or NOTHING)
     for hypothesis in nbest.hypotheses:
-        more = hypothesis.scores.keys() - names
+        total, beside = ranked_by(hypothesis)
+        more = beside.keys() - columns
         if more:
             raise UserError(
                 f"{path}: utterance {nbest.id} has a column {min(more)},"
                 f" {first.id} none; write .jsonl"
             )
-        cells = []
-        for name in names:
-            score = hypothesis.scores.get(name)
+        cells = [repr(total)]
+        for name in columns:
+            score = beside.get(name)
             cells.append("" if score is None else repr(score))
-        yield [nbest.id, line(hypothesis.text), *cells, *about_cells]
+        yield [nbest.id, unmarked(hypothesis.text), *cells, *about_cells]
 
 
 def _as_user_errors(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:
@@ -357,10 +381,10 @@ class _Layout:
             more=_more_columns(records, names, taken, path),
         )
 
-    def scores(
+    def scored(
         self, row: Mapping[str, str], is_numeric: dict[str, bool], place: str
-    ) -> dict[str, float]:
-        """Return the scores of a line, higher is better.
+    ) -> dict[str, Any]:
+        """Return the fields `scores` and `combined` of a line; higher is better.
 
         Args:
             row: The cells by the names of their columns.
@@ -369,9 +393,6 @@ class _Layout:
             place: The file and line, for messages.
         """
         scores: dict[str, float] = {}
-        if self.score:
-            value = as_number(row[self.score], place, self.score)
-            scores[FIRST_PASS] = -value if self.costs else value
         for name, (key, sign) in self.more.items():
             cell = row[key]
             if not cell.strip():
@@ -381,7 +402,10 @@ class _Layout:
             if is_numeric[name]:
                 what = f"column {key}, which has numbers above,"
                 scores[name] = sign * as_number(cell, place, what)
-        return scores
+        if not self.score:
+            return {"scores": scores}
+        total = as_number(row[self.score], place, self.score)
+        return as_ranked(-total if self.costs else total, scores)
 
 
 def _column(records: Records, role: str, names: list[str], path: str) -> str | None:

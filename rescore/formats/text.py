@@ -30,11 +30,20 @@ _ENTITIES = {
     "&quot;": '"',
     "&#91;": "[",
     "&#93;": "]",
+    "&#40;": "(",
+    "&#59;": ";",
+    "&#64;": "@",
+    "&#123;": "{",
+    "&#125;": "}",
+    "&#9601;": "▁",
     "&amp;": "&",
 }
-"""Escapes of the Moses tokeniser; the ampersand last, or `&amp;lt;` would be unescaped
-twice.
+"""Escapes of the Moses tokeniser, and of our writers; the ampersand last, or `&amp;lt;`
+would be unescaped twice.
 """
+_ESCAPES = str.maketrans({mark: f"&#{ord(mark)};" for mark in "(@{|}▁"})
+_ESCAPES |= str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+"""The escapes of letters that make marks, such as `<s>` and `{ a / b }`."""
 _SENTENCE_MARKS = re.compile(r"<(?:s|/s|eos|sos|sos/eos|blank|pad)>")
 
 
@@ -106,6 +115,42 @@ def _is_letter(token: str) -> bool:
 def strip_markup(text: str) -> str:
     """Return the text without marks, subwords and entities of toolkits."""
     return undo_entities(undo_bpe(undo_marks(text)))
+
+
+def escaped(text: str, read: Callable[[str], str]) -> str:
+    """Return a text as one line from which a reader gets the same text: letters that
+    make marks are escaped if it takes something in the text for a mark.
+
+    Args:
+        text: The text.
+        read: Returns what the reader makes of a line.
+
+    Example:
+        >>> escaped("we mark <s> so", strip_markup)
+        'we mark &lt;s&gt; so'
+    """
+    plain = " ".join(text.split())
+    if read(plain) == plain:
+        return plain
+    return plain.translate(_ESCAPES)
+
+
+def read_line(text: str) -> str:
+    """Return what readers of 1-best texts and of references make of the text in a
+    line, behind an id or alone; empty for an id in brackets, which is no text.
+
+    Args:
+        text: The text.
+    """
+    if split_trn(text) is not None:
+        return ""
+    return undo_entities(undo_marks(text))
+
+
+NOTHING = "<s></s>"
+"""An empty reference or source in the cell of a table, in which an empty cell is no
+text: the marks of a sentence, without words.
+"""
 
 
 def detokeniser(language: str) -> Callable[[str], str]:

@@ -7,25 +7,32 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rescore.columns import FIRST_PASS, SUM, Column
 from rescore.errors import UserError, counted
+from rescore.files import opened, unpacked_name
 from rescore.formats.source import InputProblem, ReadOptions, Source
 from rescore.formats.text import (
+    NOTHING,
     ListSize,
     Part,
     as_number,
     duplicated,
+    escaped,
     grouped,
+    has_entities,
     portions,
+    read_line,
+    split_trn,
     strip_markup,
     undo_bpe,
     undo_entities,
+    undo_marks,
 )
-from rescore.formats.writing import check_holds, checked_number, line, opened
-from rescore.nbest import Header, Hypothesis, NbestList
+from rescore.formats.writing import check_holds, checked_number, line, unmarked
+from rescore.nbest import Header, Hypothesis, NbestList, as_ranked, ranked_by
 from rescore.options import Declared, option
 
 log = logging.getLogger(__name__)
@@ -208,6 +215,23 @@ class _Moses:
                     columns.setdefault(column, _COMPONENT)
             yield Part(name, NbestList(name, [hypothesis], header=header), place)
 
+    def check(self, lists: Iterable[NbestList], path: str) -> None:
+        """Check that lists can be written: ids are numbers, and columns can be names of
+        features.
+
+        Args:
+            lists: The lists.
+            path: The file, for the message.
+
+        Raises:
+            UserError: An id or a column cannot be written.
+        """
+        for nbest in lists:
+            checked_number(nbest, path)
+            for hypothesis in nbest.hypotheses:
+                for name in hypothesis.scores:
+                    _feature(name, path)
+
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """Write a line for each hypothesis: each column but the first pass is a
         feature, and bars in a text are escaped as the Moses tokeniser does.
@@ -222,19 +246,28 @@ class _Moses:
         Raises:
             UserError: An id or a column cannot be written.
         """
-        sources = []
-        references = []
-        holds = {"components"} if path == "-" else {"components", "reference", "source"}
+        sources: list[str | None] = []
+        references: list[str | None] = []
+        holds = {"components", "translations"}
+        if path != "-":
+            holds |= {"reference", "source"}
+        have_entities = False
         with opened(path) as file:
-            for nbest in check_holds(lists, frozenset(holds), path, written=_escaped):
+            for nbest in check_holds(lists, frozenset(holds), path):
                 number = checked_number(nbest, path)
-                sources.append(nbest.source or "")
-                references.append(next(iter(nbest.references), ""))
+                sources.append(nbest.source)
+                references.append(next(iter(nbest.references), None))
                 for hypothesis in nbest.hypotheses:
                     file.write(_written(number, hypothesis, path))
+                    have_entities |= has_entities(hypothesis.text)
         if path != "-":
-            _write_beside(path, "src", "sources", sources)
-            _write_beside(path, "ref", "references", references)
+            # readers leave entities as they are where hypotheses have some
+            written = _unmarked_line
+            if have_entities:
+                written = line
+                _warn_of_marks(path, [*references, *sources])
+            _write_beside(path, "src", "sources", sources, written)
+            _write_beside(path, "ref", "references", references, written)
 
 
 def _entry(text: str, place: str) -> tuple[str, Hypothesis, list[str]]:
@@ -251,8 +284,9 @@ def _entry(text: str, place: str) -> tuple[str, Hypothesis, list[str]]:
             f"{place}: expected `id ||| hypothesis ||| features ||| total`, found"
             f" {counted(len(columns), 'column')}"
         )
-    scores = {FIRST_PASS: as_number(columns[3], place), **_features(columns[2], place)}
-    return columns[0], Hypothesis(strip_markup(columns[1]), scores), columns[4:]
+    total = as_number(columns[3], place)
+    scored = as_ranked(total, _features(columns[2], place))
+    return columns[0], Hypothesis(strip_markup(columns[1]), **scored), columns[4:]
 
 
 def _features(text: str, place: str) -> dict[str, float]:
@@ -269,11 +303,6 @@ def _features(text: str, place: str) -> dict[str, float]:
             current = name
         if value:
             values.setdefault(current, []).append(as_number(value, place))
-    if FIRST_PASS in values:  # the total alone is the first pass
-        raise UserError(
-            f"{place}: the name of the feature {FIRST_PASS} is reserved; give it"
-            " another name"
-        )
     features = {}
     for name, numbers in values.items():
         for rank, number in enumerate(numbers, 1):
@@ -294,17 +323,28 @@ def _name_and_value(word: str) -> tuple[str, str]:
 
 def _written(number: str, hypothesis: Hypothesis, path: str) -> str:
     """Return the line of a hypothesis."""
+    total, columns = ranked_by(hypothesis)
     features = []
-    for name, score in hypothesis.scores.items():
-        if name != FIRST_PASS:
-            features.append(f"{_feature(name, path)}= {score!r}")
-    cells = [
-        number,
-        _escaped(hypothesis.text),
-        " ".join(features),
-        repr(hypothesis.scores[FIRST_PASS]),
-    ]
+    for name, values in _by_feature(columns).items():
+        features += [f"{_feature(name, path)}=", *map(repr, values)]
+    cells = [number, _escaped(hypothesis.text), " ".join(features), repr(total)]
     return " ||| ".join(cells) + "\n"
+
+
+def _by_feature(columns: Mapping[str, float]) -> dict[str, list[float]]:
+    """Return the values of each feature; the columns NAME.1, NAME.2, ..., which
+    `_features` makes of several values, are one feature again.
+    """
+    features: dict[str, list[float]] = {}
+    for name, value in columns.items():
+        stem, _, number = name.rpartition(".")
+        if number == "1" and f"{stem}.2" in columns and stem not in columns:
+            features[stem] = [value]
+        elif stem in features and number == str(len(features[stem]) + 1):
+            features[stem].append(value)
+        else:
+            features[name] = [value]
+    return features
 
 
 def _feature(name: str, path: str) -> str:
@@ -319,16 +359,49 @@ def _feature(name: str, path: str) -> str:
 
 def _escaped(text: str) -> str:
     """Return a text as one line, with the escapes that keep bars apart."""
-    return line(text).replace("&", "&amp;").replace("|", "&#124;")
+    bars_apart = line(text).replace("&", "&amp;").replace("|", "&#124;")
+    if strip_markup(bars_apart) == line(text):
+        return bars_apart
+    return unmarked(text)
 
 
-def _write_beside(path: str, ending: str, what: str, texts: list[str]) -> None:
-    """Write a line per list to a file beside the lists, if there are any texts."""
-    if not any(texts):
+def _unmarked_line(text: str) -> str:
+    """Return a text as a line of a file of references or sources."""
+    return escaped(text, read_line)
+
+
+def _warn_of_marks(path: str, texts: Sequence[str | None]) -> None:
+    """Warn of references and sources with marks that cannot be escaped."""
+    marked = 0
+    for known in texts:
+        text = line(known or "")
+        if undo_marks(text) != text or split_trn(text) is not None:
+            marked += 1
+    if marked:
+        log.warning(
+            "%s: toolkit marks in %s are not read again from the files beside it, since"
+            " hypotheses have XML entities; write .jsonl",
+            path,
+            counted(marked, "text"),
+        )
+
+
+def _write_beside(
+    path: str,
+    ending: str,
+    what: str,
+    texts: Sequence[str | None],
+    written: Callable[[str], str],
+) -> None:
+    """Write a line per list to a file beside the lists, if a list has such a text."""
+    if all(text is None for text in texts):
         return
-    name = f"{path.removesuffix('.gz')}.{ending}"
-    with opened(name) as file:
-        file.writelines(line(text) + "\n" for text in texts)
+    lines = [written(text or "") for text in texts]
+    if not any(lines):  # a file of empty lines is no text
+        lines = [NOTHING] * len(lines)
+    name = f"{unpacked_name(path)}.{ending}"
+    with opened(name, output=path) as file:
+        file.writelines(f"{text}\n" for text in lines)
     log.info("%s: %s for --%s, a line per list", name, what, ending)
 
 

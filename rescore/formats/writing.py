@@ -6,24 +6,30 @@ hold are reported.
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import logging
 import shutil
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
 from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, SUM, Column, reserved_names
 from rescore.errors import UserError
-from rescore.files import replacing, resolved, temporary_path
-from rescore.formats.text import strip_markup
+from rescore.files import ending_of, put, resolved, temporary_path, unwritable
+from rescore.files import opened as opened  # parts of other packages import it here
+from rescore.formats.text import escaped, strip_markup
 from rescore.formats.times import TIMED
-from rescore.nbest import NO_AUDIO, Header, Hypothesis, NbestList
+from rescore.nbest import (
+    NO_AUDIO,
+    Header,
+    Hypothesis,
+    NbestList,
+    ranked_by,
+    tie_order,
+)
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
@@ -52,15 +58,47 @@ def write(
     """
     able = written_formats()
     if format_name is None:
-        check_output(path)
-        ending = _ending(path)
-        format_name = ending if ending in able else "native"
+        format_name = _format_of(path)
     if FORMATS.check(format_name) not in able:
         raise UserError(
             f"{format_name} is read only; formats that can be written:"
             f" {', '.join(able)}"
         )
     FORMATS[format_name].write(lists, path)
+
+
+def _format_of(path: str) -> str:
+    """Return the format of lists that the ending of a path names; else the native one.
+
+    Raises:
+        UserError: The ending is of 1-best texts.
+    """
+    check_output(path)
+    ending = ending_of(path).removeprefix(".")
+    return ending if ending in written_formats() else "native"
+
+
+def checked_lists(
+    lists: Iterable[NbestList], path: str, format_name: str | None = None
+) -> Iterable[NbestList]:
+    """Return lists, after it is seen that a format can hold them: before anything is
+    computed for them.
+
+    Args:
+        lists: The lists. A stream is read as a whole only for a format that has to see
+            all lists: that has a method `check(lists, path)`.
+        path: The file or folder to be written; `-` is stdout.
+        format_name: As in `write`.
+
+    Raises:
+        UserError: The format cannot hold the lists.
+    """
+    check = getattr(FORMATS[format_name or _format_of(path)], "check", None)
+    if check is None:
+        return lists
+    every = list(lists)
+    check(every, path)
+    return every
 
 
 def check_output(path: str) -> None:
@@ -73,7 +111,7 @@ def check_output(path: str) -> None:
     Raises:
         UserError: The ending is in `BEST_ENDINGS`.
     """
-    ending = _ending(path)
+    ending = ending_of(path).removeprefix(".")
     if ending in BEST_ENDINGS:
         raise UserError(
             f"{path}: a .{ending} file holds 1-best texts, not lists; write it with:"
@@ -81,48 +119,29 @@ def check_output(path: str) -> None:
         )
 
 
-def _ending(path: str) -> str:
-    """Return the ending of a path without its dot and without .gz."""
-    if "." not in path:
-        return ""
-    return path.removesuffix(".gz").rpartition(".")[2]
-
-
 def written_formats() -> list[str]:
     """Return the names of formats that can be written."""
     return [name for name, part in FORMATS.loaded() if hasattr(part, "write")]
 
 
-@contextmanager
-def opened(path: str) -> Iterator[IO[str]]:
-    """Yield a text file to write, which is renamed into place when the block ends.
+def check_folder(path: str) -> None:
+    """Check that a path can become a folder.
 
     Args:
-        path: The file, gzipped if the name ends in .gz; `-` is standard output.
+        path: The folder.
 
     Raises:
-        UserError: The file cannot be written.
+        UserError: It is stdout or a file, or has files.
     """
     if path == "-":
-        yield sys.stdout
-        return
-    try:
-        with replacing(Path(path)) as temporary, open(temporary, "wb") as raw:
-            packed: AbstractContextManager[Any] = nullcontext(raw)
-            if path.endswith(".gz"):
-                packed = gzip.GzipFile("", "wb", fileobj=raw, mtime=0)
-            # bytes of file names that are not UTF-8 are written as question marks
-            with (
-                packed as stream,
-                io.TextIOWrapper(stream, "utf-8", errors="replace") as file,
-            ):
-                yield file
-    except BrokenPipeError:  # the reader of a pipe went away
-        raise
-    except OSError as error:
+        raise UserError("this format is a folder; give one with -o")
+    target = Path(path)
+    if target.is_dir() and any(target.iterdir()):
         raise UserError(
-            f"{path}: cannot be written ({error.strerror or error})"
-        ) from None
+            f"{path}: holds files already; give a new folder, or remove this one first"
+        )
+    if target.is_file():
+        raise UserError(f"{path}: is a file; this format needs a folder")
 
 
 @contextmanager
@@ -136,28 +155,20 @@ def new_folder(path: str) -> Iterator[Path]:
     Raises:
         UserError: The folder has files, or cannot be written.
     """
-    if path == "-":
-        raise UserError("this format is a folder; give one with -o")
     try:
         target = resolved(Path(path))
-        if target.is_dir() and any(target.iterdir()):
-            raise UserError(
-                f"{path}: holds files already; give a new folder, or remove this one"
-                " first"
-            )
-        if target.is_file():
-            raise UserError(f"{path}: is a file; this format needs a folder")
+        check_folder(path)
         temporary = temporary_path(target)
         temporary.mkdir(parents=True)
+        waits = False
         try:
             yield temporary
-            temporary.replace(target)
+            waits = not put(temporary, target)
         finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+            if not waits:
+                shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
-        raise UserError(
-            f"{path}: cannot be written ({error.strerror or error})"
-        ) from None
+        raise unwritable(path, error) from None
 
 
 # --- contents that a format cannot hold ----------------------------------------------
@@ -168,39 +179,45 @@ def line(text: str) -> str:
     return " ".join(text.split())
 
 
+def unmarked(text: str) -> str:
+    """Return a text as one line, in which readers find no mark of a toolkit
+    (`rescore.formats.text.escaped`).
+    """
+    return escaped(text, strip_markup)
+
+
 def check_holds(
-    lists: Iterable[NbestList],
-    holds: frozenset[str],
-    path: str,
-    written: Callable[[str], str] = line,
+    lists: Iterable[NbestList], holds: frozenset[str], path: str
 ) -> Iterator[NbestList]:
     """Yield the lists without columns that a format cannot hold; at the end, all
     contents that it cannot hold are reported once.
 
     Args:
         lists: The lists to be written.
-        holds: `reference` (one for each list), `source`, `columns`; or `components`,
-            columns without reserved names.
+        holds: `reference` (one for each list), `source`, `translations` (that the lists
+            are translations), `columns` (of reserved names, too), `components` (which
+            columns are components).
         path: The file, for the message.
-        written: Returns a text's form in the file, which is read back with
-            `strip_markup`.
     """
-    lost: dict[str, None] = {}
+    lost: Counter[str] = Counter()
+    number = 0
     for nbest in lists:
         columns = _further_columns(nbest)
         dropped: set[str] = set()
         if "columns" not in holds:
             dropped = columns.intersection(reserved_names())
-        lost.update(dict.fromkeys(_lost_about(nbest, holds)))
-        lost.update(dict.fromkeys(_lost_of_hypotheses(nbest, columns, dropped)))
-        if _has_marks(nbest, written):
-            lost["toolkit marks in texts"] = None
+        losses: dict[str, None] = {}
+        for loss in LOSSES.values():
+            losses |= dict.fromkeys(loss(nbest, holds))
+        losses |= dict.fromkeys(_lost_columns(nbest, columns, dropped, holds))
+        number += 1
+        lost.update(losses.keys())
         yield _without_columns(nbest, dropped)
     if lost:
         log.warning(
             "%s: the format cannot hold all fields; not written: %s%s",
             path,
-            ", ".join(lost),
+            ", ".join(_counted(loss, lost[loss], number) for loss in lost),
             _how_to_keep(lost),
         )
     if f"column {SUM}" in lost:
@@ -211,6 +228,13 @@ def check_holds(
         )
 
 
+def _counted(loss: str, lists: int, every: int) -> str:
+    """Return a loss with the number of lists that have it, unless all have it."""
+    if lists == every:
+        return loss
+    return f"{loss} (of {lists:,} of {every:,} lists)"
+
+
 def _further_columns(nbest: NbestList) -> set[str]:
     """Return the columns beside the first pass."""
     columns = set[str]()
@@ -219,42 +243,98 @@ def _further_columns(nbest: NbestList) -> set[str]:
     return columns - {FIRST_PASS}
 
 
-def _lost_about(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
-    """Yield the contents beside hypotheses that the format cannot hold."""
+Loss = Callable[[NbestList, frozenset[str]], Iterator[str]]
+"""Yields what a format that holds some contents loses of a field of a list."""
+
+
+def _lost_references(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of references: formats hold one, or none."""
     if nbest.references and "reference" not in holds:
         yield "references"
     if len(nbest.references) > 1 and "reference" in holds:
         yield "references after the first"
+
+
+def _lost_source(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of the source."""
     if nbest.source is not None and "source" not in holds:
         yield "sources"
+
+
+def _lost_recording(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of the name of the recording."""
     if nbest.recording is not None:
         yield "recordings"
 
 
-def _lost_of_hypotheses(
-    nbest: NbestList, columns: set[str], dropped: set[str]
-) -> Iterator[str]:
-    """Yield the contents of hypotheses that no format but the native one can hold, and
-    the columns that are dropped.
-    """
+def _lost_audio(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of the place of the sound."""
+    if nbest.audio is not None and nbest.audio != NO_AUDIO:
+        yield "audio"
+
+
+def _lost_header(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of the fact that a set has translations."""
+    if nbest.header.translates and "translations" not in holds:
+        yield "that these are translations"
+
+
+def _lost_times(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of times of words."""
     if any(hypothesis.times for hypothesis in nbest.hypotheses):
         yield "times of words"
+
+
+def _lost_origin(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of who proposed a hypothesis."""
+    origins = {hypothesis.origin for hypothesis in nbest.hypotheses}
+    if origins != {FIRST_PASS_ORIGIN}:
+        yield "which hypotheses the toolkit did not give"
+
+
+def _lost_rank(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of ranks where another hypothesis would be the first pass."""
+    unranked = []
+    for hypothesis in nbest.hypotheses:
+        unranked.append(replace(hypothesis, rank=None, origin=FIRST_PASS_ORIGIN))
+    ranked = []
+    for hypothesis in nbest.hypotheses:
+        ranked.append(replace(hypothesis, origin=FIRST_PASS_ORIGIN))
+    as_file = tie_order(replace(nbest, hypotheses=unranked))
+    if tie_order(replace(nbest, hypotheses=ranked)) != as_file:
+        yield "ranks of equal first-pass scores"
+
+
+LOSSES: Mapping[str, Loss] = {
+    "references": _lost_references,
+    "source": _lost_source,
+    "recording": _lost_recording,
+    "audio": _lost_audio,
+    "header": _lost_header,
+    "times": _lost_times,
+    "origin": _lost_origin,
+    "rank": _lost_rank,
+}
+"""What is lost of each field of `NbestList` and `Hypothesis` that a format may not
+hold.
+"""
+HELD = frozenset({"id", "hypotheses", "text", "scores", "combined"})
+"""The other fields: every format holds them. Columns of scores are told one by one."""
+
+
+def _lost_columns(
+    nbest: NbestList, columns: set[str], dropped: set[str], holds: frozenset[str]
+) -> Iterator[str]:
+    """Yield the columns that are dropped, and whether records are lost."""
     for name in sorted(dropped):
         yield f"column {name}"
     for name, column in nbest.header.records.items():
-        if name in columns - dropped and not column.is_component:
+        if name not in columns - dropped:
+            continue
+        if not column.is_component:
             yield "which models made the columns"
-    for hypothesis in nbest.hypotheses:
-        if hypothesis.origin != FIRST_PASS_ORIGIN:
-            yield "which hypotheses the toolkit did not give"
-
-
-def _has_marks(nbest: NbestList, written: Callable[[str], str]) -> bool:
-    """Return whether a text will be read back as another: it has marks of toolkits."""
-    for hypothesis in nbest.hypotheses:
-        if strip_markup(written(hypothesis.text)) != line(hypothesis.text):
-            return True
-    return any(strip_markup(line(text)) != line(text) for text in nbest.references)
+        elif "components" not in holds:
+            yield "which columns are components"
 
 
 def _without_columns(nbest: NbestList, dropped: set[str]) -> NbestList:
@@ -270,7 +350,7 @@ def _without_columns(nbest: NbestList, dropped: set[str]) -> NbestList:
     return replace(nbest, hypotheses=hypotheses)
 
 
-def _how_to_keep(lost: Mapping[str, None]) -> str:
+def _how_to_keep(lost: Collection[str]) -> str:
     """Return the end of the message about lost contents: how references and sources can
     be kept.
     """
@@ -351,7 +431,7 @@ def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
     entry: dict[str, Any] = {}
     scores = dict(hypothesis.scores)
     if FIRST_PASS in scores:
-        entry["score"] = scores.pop(FIRST_PASS)
+        entry["score"], scores = ranked_by(hypothesis)
     entry["text"] = hypothesis.text
     if scores:
         entry["scores"] = scores

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from rescore.formats import opened
+from rescore.files import ending_of, opened
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_statistics
 from rescore.nbest import NbestList
@@ -95,9 +95,10 @@ def write(rows: Rows, path: str) -> None:
         rows: As `details` returns them.
         path: The file. The endings .tsv and .csv are tables; `-` is stdout.
     """
-    if path.endswith(".tsv"):
+    ending = ending_of(path)
+    if ending == ".tsv":
         lines = ["\t".join(row) for row in _table(rows)]
-    elif path.endswith(".csv"):
+    elif ending == ".csv":
         lines = [comma_separated(_table(rows))]
     else:
         lines = [json.dumps(row, ensure_ascii=False) for row in rows]

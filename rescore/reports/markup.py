@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import Any
 
 from rescore.errors import OptionError, UserError
-from rescore.formats import opened
+from rescore.files import ending_of, opened, unpacked_name
 from rescore.parts import STYLES
 from rescore.styles import UNDEFINED, Cells, one_line
 
@@ -215,7 +215,7 @@ def style_of(path: str) -> str | None:
     """
     for names in (STYLES.shipped, STYLES.names):
         for name in names:
-            if path.endswith(STYLES.about(name)):
+            if unpacked_name(path).endswith(STYLES.about(name)):
                 return name
     return None
 
@@ -232,7 +232,7 @@ def checked_style(flag: str, path: str, others: Collection[str] = ()) -> str:
         OptionError: No style has this ending.
     """
     for other in others:
-        if path.endswith(f".{other}"):
+        if ending_of(path) == f".{other}":
             return other
     style = style_of(path)
     if style is None:

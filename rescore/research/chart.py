@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from rescore.formats import opened
+from rescore.files import opened
 
 WIDTH = 640
 """Width of a chart in pixels."""

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING
 
-import click
-
 from rescore.cli import options
 from rescore.errors import UserError
 from rescore.options import Declared, OptionValues, option, read_file, written_file
@@ -124,8 +122,7 @@ def similarity_command(
         figures, table = _of_words(own, own.gold, lms.load(), vectors)
     if own.output:
         write_json(figures, own.output)
-    if own.output != "-":
-        click.echo(table)
+    options.show(table)
 
 
 Figures = tuple[object, str]
@@ -220,5 +217,4 @@ def probe_command(
                 )
     if own.output:
         write_json(results, own.output)
-    if own.output != "-":
-        click.echo(probe.render(results))
+    options.show(probe.render(results))

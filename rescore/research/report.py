@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import click
-
+from rescore.cli import options
 from rescore.errors import OptionError
-from rescore.formats import opened
+from rescore.files import ending_of, opened
 from rescore.options import Declared, option, written_file
 from rescore.parts import STYLES
 from rescore.reports.markup import as_json, checked_style
@@ -83,7 +82,7 @@ class ReportOptions(Declared):
             with opened(path) as file:
                 style = checked_style("--output", path, [JSON])
                 file.write(render(report, style) + "\n")
-        click.echo(render(report, self.style))
+        options.show(render(report, self.style))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +94,7 @@ class ChartOptions(ReportOptions):
     def check(self) -> None:
         """Refuse a chart that is no SVG file, and outputs of no known style."""
         super().check()
-        if self.plot is not None and not self.plot.endswith(".svg"):
+        if self.plot is not None and ending_of(self.plot) != ".svg":
             raise OptionError(f"--plot {self.plot}: its ending is not .svg")
 
     def write_charted(self, report: ChartedReport) -> None:

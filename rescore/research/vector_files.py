@@ -13,12 +13,11 @@ import numpy as np
 import torch
 
 from rescore.errors import UserError
-from rescore.files import replacing
-from rescore.formats.writing import opened
+from rescore.files import opened, replacing
 from rescore.lms.checkpoint import write_tensors
 from rescore.research.vectors import Embedder, Vectors
 
-JSON_LINES = (".jsonl", ".jsonl.gz")
+JSON_LINES = (".jsonl", ".jsonl.gz", ".jsonl.xz")
 ARRAYS = (".npy", ".safetensors")
 SENTENCES_TOGETHER = 1_000
 """Sentences that are embedded together: bounds memory."""

@@ -123,7 +123,7 @@ def _content(placed: WithNeighbours) -> str:
     for hypothesis in nbest.hypotheses:
         scores = sorted(hypothesis.scores.items())
         about = (hypothesis.text, hypothesis.origin, hypothesis.times, hypothesis.rank)
-        hypotheses.append((about, scores))
+        hypotheses.append((about, hypothesis.combined, scores))
     columns = sorted(nbest.header.records.items(), key=lambda item: item[0])
     header = (columns, nbest.header.translates, nbest.header.means)
     place = (nbest.id, nbest.recording, nbest.audio)

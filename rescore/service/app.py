@@ -195,7 +195,9 @@ def answer_of(rescorer: Rescorer, choice: Choice) -> dict[str, Any]:
         rescorer: The rescorer that chose.
         choice: The choice from the list.
     """
-    answer = {"text": choice.text, **as_json(replace(choice.nbest, audio=None))}
+    hypotheses = [replace(one, combined=None) for one in choice.nbest.hypotheses]
+    nbest = replace(choice.nbest, hypotheses=hypotheses, audio=None)
+    answer = {"text": choice.text, **as_json(nbest)}
     for entry, total in zip(answer["hyps"], choice.totals, strict=True):
         entry["total"] = _finite(total)
         if "score" in entry:

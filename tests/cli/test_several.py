@@ -77,6 +77,7 @@ def test_run_with_several_models(
     assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[1])["hyps"][0][
         "scores"
     ].keys() == {
+        "s2s",
         "tta",
         "tokens",
         "ngram",

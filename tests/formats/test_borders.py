@@ -157,8 +157,12 @@ def test_no_file_takes_a_reserved_name(column: str, tmp_path: Path) -> None:
     }.items():
         (kaldi / name).write_text(f"u-1 {value}\n")
     for path in (tmp_path / "moses", tmp_path / "decode", kaldi):
-        if column == "s2s" and path.is_dir():
+        if column == "s2s" and path == kaldi:
             assert formats.read([path])[0].hypotheses[0].scores["s2s"] == -1
+        elif column == "s2s":  # of a reranked list
+            hypothesis = formats.read([path])[0].hypotheses[0]
+            assert hypothesis.scores["s2s"] == 7
+            assert hypothesis.combined == -1
         else:
             with pytest.raises(
                 UserError,

@@ -109,20 +109,6 @@ def test_literals_that_are_no_words(literal: str, rescore: Run, tmp_path: Path) 
     )
 
 
-@pytest.mark.parametrize("to", ["espnet2", "csv"])
-@pytest.mark.parametrize("text", ["a@@ b", "a <eos>", "a &lt; b"])
-def test_texts_with_marks_are_told(
-    to: str, text: str, rescore: Run, tmp_path: Path
-) -> None:
-    (tmp_path / "l.jsonl").write_text(
-        json.dumps({"id": "u", "hyps": [{"text": text, "score": -1}]}) + "\n"
-    )
-    assert (
-        "not written: toolkit marks in texts"
-        in rescore("convert", "l.jsonl", "--to", to, "-o", "out").stderr
-    )
-
-
 def test_ids_that_get_lost(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text(
         '{"id": "007", "hyps": [{"text": "a & b", "score": -1}]}\n'

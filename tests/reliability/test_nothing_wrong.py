@@ -155,14 +155,6 @@ def test_columns_do_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     ) == list("abcdefgh")
 
 
-def test_two_first_passes_are_refused(rescore: Run, tmp_path: Path) -> None:
-    write_json(
-        tmp_path / "l.json",
-        {"u": {"ref": "a", "hyp_1": {"score": -1, "text": "a", "scores": {"s2s": -2}}}},
-    )
-    assert_one_line_error(rescore("eval", "l.json"), "two values of s2s")
-
-
 @pytest.mark.parametrize(
     "separator", ["\u2028", "\u0085", "\x0c", "\x0b", "\x1c", "\r"]
 )

@@ -182,8 +182,8 @@ def body_of(nbest: NbestList) -> dict[str, Any]:
 def without_more(answer: dict[str, Any]) -> dict[str, Any]:
     """The part of an answer that a file of lists has, too."""
     hyps = [
-        {key: value for key, value in one.items() if key != "total"}
-        for one in answer["hyps"]
+        {key: value for key, value in one.items() if key not in ("total", "rank")}
+        for one in sorted(answer["hyps"], key=lambda hyp: str(hyp["text"]))
     ]
     return {
         **{key: value for key, value in answer.items() if key not in ("text", "words")},
@@ -241,6 +241,11 @@ def test_answers_are_those_of_rerank(
     ranked = near((tmp_path / "r.jsonl").read_text())
     # their origins are in the weights of the service
     assert all(one.pop("columns") for one in ranked)
+    for one in ranked:  # a file ranks by the combined score, the choice first
+        one["hyps"].sort(key=lambda hyp: str(hyp["text"]))
+        for hyp in one["hyps"]:
+            hyp["score"] = hyp["scores"].pop("s2s")
+            hyp.pop("rank", None)
     words = near((tmp_path / "c.jsonl").read_text())
     config = RunConfig(decide=decide[1], scale=0.5) if decide else None
     with serving(Rescorer(lm, tmp_path / "w.json", config)) as client:

@@ -67,7 +67,11 @@ class Systems(Declared):
         ),
     )
     output: str = written_file(
-        "-", "Write the lists: .json, .jsonl, also .gz; - is stdout.", "-o", "--output"
+        "-",
+        "Write the lists: .jsonl, .json, .csv, ..., also .gz or .xz; - is stdout.",
+        "-o",
+        "--output",
+        may_write=formats.check_output,
     )
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import click
-
 from rescore import formats
 from rescore.asr.confidence import check_file, confidences, write
 from rescore.cli import options
 from rescore.config import RunConfig
+from rescore.files import ending_of
 from rescore.formats import audio
 from rescore.options import Suited, read_file, written_file
 from rescore.plan import resolve
@@ -17,7 +16,7 @@ from rescore.tuning import suited
 
 
 def _is_ctm(path: str) -> bool:
-    return path.endswith(".ctm")
+    return ending_of(path) == ".ctm"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,4 +81,4 @@ def command(
         write(file.output, opened, lists, confident.words, segments)
     quality = str(confident)
     if quality:
-        click.echo(quality, err=file.output == "-")
+        options.show(quality)

@@ -48,7 +48,7 @@ from rescore.formats.times import (
     timed_pieces,
 )
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import Hypothesis, NbestList, ranking
+from rescore.nbest import Hypothesis, NbestList, elected, ranking
 
 log = logging.getLogger(__name__)
 
@@ -721,6 +721,7 @@ def _lists(source: Source) -> Iterator[_Piece]:
     """Yield the best hypothesis of each list, in the order of the file."""
     stem = stem_of(source)
     for nbest in formats.iterate([source]):
+        nbest = elected(nbest)
         best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
         name = nbest.recording or nbest.id
         is_id = nbest.recording is None and nbest.id != stem
