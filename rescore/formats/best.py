@@ -70,8 +70,8 @@ def check(
     formats_of_lists = {".json", *(f".{name}" for name in written_formats())}
     if ending in formats_of_lists.difference(RECORDS):
         raise UserError(
-            f"{path}: a {ending} file holds lists; write 1-best texts to .trn, .txt or"
-            " .jsonl, or lists with -o"
+            f"{path}: a {ending} file holds lists; give .trn, .txt or .jsonl to"
+            " write 1-best texts, or -o for lists"
         )
     lists = list(lists)
     recordings = {nbest.id: _place(path, segments, nbest).recording for nbest in lists}

@@ -139,8 +139,8 @@ class ArpaModel:
             history[begins] = -1
             place = order.find(history * len(self._words) + words)
             place[(history < 0) | (words < 0)] = -1
-            backoff = np.where(history < 0, 0.0, shorter.backoffs[history])
-            result = result + backoff
+            is_known = history >= 0
+            result[is_known] += shorter.backoffs[history[is_known]]
             is_listed = place >= 0
             result[is_listed] = order.log_probs[place[is_listed]]
         return result

@@ -181,6 +181,7 @@ def test_an_impossible_hypothesis_is_left_out_of_recombination() -> None:
 
 SPLITS = {
     "metrics/normalise.py": "the normaliser",
+    "errors.py": "words of a message, of which long ones are cut",
     "nbest.py": "the default of lists that no plan has seen",
     "metrics/open_asr.py": (
         "the leaderboard's own normaliser, and compounds of its pairs"

@@ -90,7 +90,7 @@ def test_layers_of_hugging_face(rescore: Run, lists: Path, tmp_path: Path) -> No
         write_json(tmp_path / "gpt2" / "config.json", config | {name: value})
         assert_one_line_error(
             rescore("score", lists, "--lm", f"hf-causal:{built}"),
-            f"config.json: {name} is {value}",
+            f"config.json: {name} is {str(value)[:6]}",
         )
         write_json(built / "config.json", config)
 

@@ -20,13 +20,7 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
-from rescore.asr.formats.contents import (
-    CtmWord,
-    ctm_words,
-    cue_words,
-    cues,
-    kind_of,
-)
+from rescore.asr.formats.contents import CtmWord, ctm_words, cue_words, cues, kind_of
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.references import STM, cheapest, readings
@@ -207,8 +201,7 @@ def _format_of(source: Source) -> str:
 
 
 def read_systems(
-    paths: Sequence[str | Path],
-    strict: bool = False,
+    paths: Sequence[str | Path], strict: bool = False
 ) -> list[dict[str, Recording]]:
     """Return the recordings of each system by name.
 
