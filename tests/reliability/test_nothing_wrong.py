@@ -355,7 +355,7 @@ def test_a_scale_below_zero(rescore: Run, tmp_path: Path) -> None:
         (
             "ref",
             f"{LONG} " + " " * 200_000 + "\n",
-            ["tune", "l.json", "--ref", "ref", "--word-bonus", "tune"],
+            ["tune", "l.json", "--ref", "ref", "--word-bonus"],
             "empty",
         ),
         (
