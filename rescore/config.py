@@ -17,6 +17,9 @@ Bonus = bool | float | None
 None for what suits.
 """
 
+AGREEMENT, EQUAL = "agreement", "equal"
+"""Ways to give votes to several systems without references."""
+
 MODELS, WEIGHTS, TUNING = "Language models", "Weights", "Tuning"
 FEATURE = "Features"
 EXPANSION = "New hypotheses"
@@ -169,6 +172,13 @@ class RunConfig(Declared):
         high=1e6,
     )
 
+    votes: str | None = option(
+        None,
+        "Votes of several systems without --dev: by their agreement with each other, or"
+        " equal.  [default: agreement]",
+        group=DECISION,
+        choices=(AGREEMENT, EQUAL),
+    )
     deciding: OptionValues = option(OptionValues, group=DECISION, parts=DECISIONS)
     """The options of the decisions."""
 

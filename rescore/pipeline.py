@@ -25,6 +25,7 @@ from itertools import chain, islice
 
 from rescore import deciding
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.deciding import Decided
 from rescore.decision import Decision
 from rescore.errors import UserError
@@ -335,7 +336,7 @@ def apply(lists: Iterable[NbestList], weights: Weights, config: RunConfig) -> Ou
     """
     every = list(lists)
     plan = resolve(config, every, weights=weights)
-    decided = decide_all(plan, weights, list(expand(plan, every)))
+    decided = decide_all(plan, plan.weights, list(expand(plan, every)))
     return Outcome(plan, decided, measure(plan, decided))
 
 
@@ -380,7 +381,11 @@ def rerank(
         texts: Whether texts are chosen, as in `decide`.
     """
     first, stream = first_lists(lists)
-    yield from decide(resolve(config, first, weights=weights), weights, stream, texts)
+    if Dataset.of(first).header.systems:
+        first = list(stream)  # votes follow from all lists
+        stream = iter(first)
+    plan = resolve(config, first, weights=weights)
+    yield from decide(plan, plan.weights, stream, texts)
 
 
 @dataclass(slots=True)

@@ -19,9 +19,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from rescore.columns import units
-from rescore.config import RunConfig
+from rescore.config import EQUAL, RunConfig
 from rescore.dataset import Dataset
 from rescore.decision import DECISIONS, Decision
+from rescore.decision.mixture import Mixture, named
 from rescore.errors import OptionError, UserError
 from rescore.expansion import Expansion, asked, configured
 from rescore.features import Reason, Situation, WeightKind, all_features
@@ -44,6 +45,7 @@ from rescore.parts import FEATURES
 from rescore.refusals import check_decision, refuse_several_sources, refuse_tuning
 from rescore.taken import check_read, flags_set
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
+from rescore.tuning.agreement import agreement
 from rescore.tuning.folds import choose_columns
 
 log = logging.getLogger(__name__)
@@ -461,11 +463,49 @@ class _Resolver:
         """Return the plan with its weights, or with how they are tuned."""
         at = self._at
         if at.tunes:
+            self._refuse_votes("--dev and --folds tune votes")
             return self._to_tune(plan)
         if at.tuned is not None:
             at.note("weights", at.tuned.tuned, "as tuned before")
-            return replace(plan, weights=at.tuned)
-        return replace(plan, weights=self._given(plan))
+            return replace(plan, weights=self._with_votes(at.tuned, plan.words))
+        weights = self._with_votes(self._given(plan), plan.words)
+        return replace(plan, weights=weights)
+
+    def _with_votes(self, weights: Weights, words: Normaliser) -> Weights:
+        """Return the weights with the votes of the systems of the lists, as far as the
+        weights have none: by agreement, unless equal votes are asked for.
+
+        Args:
+            weights: The weights.
+            words: Cuts texts into words.
+
+        Raises:
+            OptionError: The weights have votes, or the lists have no systems.
+        """
+        at = self._at
+        systems = at.lists.header.systems
+        if weights.mixture is not None:
+            self._refuse_votes("the weights have votes")
+            return weights
+        if not systems:
+            if at.lists:
+                self._refuse_votes("the lists are not combined of several systems")
+            return weights
+        if self._config.votes == EQUAL or at.of_requests:
+            return weights
+        votes = agreement(at.lists, systems, words).votes
+        mixture = Mixture(votes, estimated=True)
+        at.note("votes", named(mixture), "the agreement of the systems")
+        return replace(weights, mixture=mixture)
+
+    def _refuse_votes(self, why: str) -> None:
+        """Refuse --votes.
+
+        Args:
+            why: The reason.
+        """
+        if self._config.votes is not None:
+            raise OptionError(f"--votes {self._config.votes}: {why}")
 
     def _to_tune(self, plan: Plan) -> Plan:
         """Return the plan with the columns to tune, and how.

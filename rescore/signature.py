@@ -93,6 +93,10 @@ class Signature:
     """The metric, with its settings, that weights of folds were tuned for, or whose
     expected loss the decision takes; None where it is the metric of the figure.
     """
+    votes: str | None = None
+    """Origin of the votes of systems: `agreement` where they are estimated without
+    references; None for tuned votes, and for lists without votes.
+    """
     tuned: str | None = None
     """Origin of the weights: `given`, `card`, or the size and the content hash of the
     tuning set.
@@ -120,14 +124,16 @@ class Signature:
             parts.append(f"without:{','.join(origins)}")
         if self.decision != "best":
             parts.append(f"decide:{self._rule()}")
-        if self.objective:
-            parts.append(f"for:{quote(self.objective, safe=SAFE_ALONE)}")
-        if self.tuned:
-            parts.append(f"tuned:{quote(self.tuned, safe=SAFE_ALONE)}")
-        if self.lists:
-            parts.append(f"lists:{self.lists}")
-        if self.test:
-            parts.append(f"p:{quote(self.test, safe=SAFE_ALONE)}")
+        single = {
+            "for": self.objective,
+            "votes": self.votes,
+            "tuned": self.tuned,
+            "lists": self.lists,
+            "p": self.test,
+        }
+        for name, value in single.items():
+            if value:
+                parts.append(f"{name}:{quote(value, safe=SAFE_ALONE)}")
         if self.form > 1:
             parts.append(f"sig:{self.form}")
         # Versions stand last, and rescore is the first of them: a reader tells versions

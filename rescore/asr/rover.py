@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.asr.written import Token, rewritten, tokens_of
+from rescore.dataset import Dataset
 from rescore.decision.rules import DecisionRule
 from rescore.metrics.base import Metric
 from rescore.metrics.normalise import EXACT, Normaliser
@@ -38,7 +39,9 @@ CERTAIN = 2e-9
 """A hypothesis whose posterior exceeds that of all others by more wins in every slot:
 nothing needs to be aligned.
 """
-NO_WORD = (1.0, 0.9, 1.1, 0.8, 0.7, 0.6, 0.5)
+KEPT = 0.9
+"""The usual factor of no word for several systems: a tie goes to the word."""
+NO_WORD = (KEPT, 1.0, 1.1, 0.8, 0.7, 0.6, 0.5)
 """Factors of no word that are tried on dev lists, the usual one first."""
 NEARLY = 1e-9
 """Costs that differ by less are equal: of equal alignments a word stands in a slot
@@ -75,16 +78,19 @@ class RoverOptions(Declared):
     no_word: float | None = option(
         None,
         "rover: factor of the posterior of no word; below 1 words are kept more often."
-        "  [default: 1; with several systems tuned on --dev]",
+        "  [default: 1; with several systems tuned on --dev, else 0.9]",
         metavar="NUMBER",
         low=0.0,
         high=1e6,
     )
 
-    @property
-    def factor(self) -> float:
-        """The factor of the posterior of no word: 1 if it is not set."""
-        return 1.0 if self.no_word is None else self.no_word
+    def factor(self, usual: float) -> float:
+        """Return the factor of the posterior of no word.
+
+        Args:
+            usual: The factor if the option is not set.
+        """
+        return usual if self.no_word is None else self.no_word
 
 
 class Ballots:
@@ -94,18 +100,21 @@ class Ballots:
         self,
         every: Sequence[Sequence[str]],
         normaliser: Normaliser,
-        no_word: float = 1.0,
+        options: RoverOptions | None = None,
+        usual: float = 1.0,
     ) -> None:
         """Cut the texts into words.
 
         Args:
             every: For each list, the text of each hypothesis.
             normaliser: Says which words are the same.
-            no_word: Factor of the posterior of no word.
+            options: The options; None for the defaults.
+            usual: The factor of no word if the options have none.
         """
         self._every = every
         self._normaliser = normaliser
-        self._no_word = no_word
+        self._usual = usual
+        self._no_word = (options or RoverOptions()).factor(usual)
         words = [list(map(normaliser, texts)) for texts in every]
         self._batches = list(_batches(words))
         self._tokens: dict[tuple[int, int], list[Token]] = {}
@@ -133,7 +142,7 @@ class Ballots:
     def under(self, options: RoverOptions) -> Ballots:
         """Return the same ballots with another factor for no word."""
         other = copy(self)
-        other._no_word = options.factor
+        other._no_word = options.factor(self._usual)
         return other
 
     def texts(self, preferences: Sequence[Floats]) -> list[str]:
@@ -459,4 +468,5 @@ class Rover(DecisionRule):
         texts = []
         for nbest in lists:
             texts.append([hypothesis.text for hypothesis in nbest.hypotheses])
-        return Ballots(texts, normaliser, self.options.factor)
+        usual = KEPT if Dataset.of(lists).header.systems else 1.0
+        return Ballots(texts, normaliser, self.options, usual)

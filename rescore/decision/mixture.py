@@ -36,6 +36,10 @@ class Mixture:
     """The vote of each system; 0 for a system that does not count."""
     scales: dict[str, float] = field(default_factory=dict)
     """The posterior scale of systems with scores; other systems have the scale 1."""
+    estimated: bool = False
+    """Whether the votes follow from the agreement of the systems
+    (`rescore.tuning.agreement`); else they were tuned.
+    """
 
     def __post_init__(self) -> None:
         numbers = [*self.votes.values(), *self.scales.values()]

@@ -22,7 +22,13 @@ COMPARABLE = ("metric", "settings", "decision", "test")
 """Fields of signatures that figures must have in common to be compared. The other
 fields say what made the figures.
 """
-WHOLE = {"for": "objective", "tuned": "tuned", "lists": "lists", "p": "test"}
+WHOLE = {
+    "for": "objective",
+    "votes": "votes",
+    "tuned": "tuned",
+    "lists": "lists",
+    "p": "test",
+}
 """The keys of fields that are one text, and the fields."""
 SINCE_2 = ("objective", "lists", "form")
 """Fields of which version 1 of signatures says nothing."""

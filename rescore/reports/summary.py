@@ -210,7 +210,8 @@ def _weights(results: Record) -> Iterator[str]:
 def _on_dev(results: Record) -> Iterator[str]:
     """Yield the votes of systems, and the figures on the tuning lists."""
     if results.mixture:
-        yield f"votes: {named(results.mixture)}"
+        how = ", by agreement of the systems" if results.mixture.estimated else ""
+        yield f"votes: {named(results.mixture)}{how}"
     dev = results.dev
     if dev:
         yield f"{dev.source}: {figure(dev.first_pass)} -> {figure(dev.reranked)}"

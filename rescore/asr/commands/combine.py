@@ -20,6 +20,8 @@ from rescore.asr.systems import combined, system_names
 from rescore.cli import options
 from rescore.cli.bridge import is_typed, refuse_beside
 from rescore.config import MEASURES, RunConfig
+from rescore.dataset import Dataset
+from rescore.decision.mixture import system_texts
 from rescore.errors import OptionError, UserError, counted, takes_no
 from rescore.formats.records import SYSTEM
 from rescore.formats.references import (
@@ -29,11 +31,15 @@ from rescore.formats.references import (
 )
 from rescore.formats.source import InputWarnings
 from rescore.formats.text import duplicated
+from rescore.metrics import Metric
+from rescore.metrics.base import text_value
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, written_file
 from rescore.pace import paced
 from rescore.plan import resolve
+from rescore.styles import figure, text
+from rescore.tuning.agreement import agreement
 
 log = logging.getLogger(__name__)
 
@@ -91,7 +97,9 @@ def command(own: Systems, config: RunConfig, inputs: options.InputOptions) -> No
     """
     plan = resolve(options.with_one_metric(options.configured(config)))
     words = plan.metric.words or EXACT
-    formats.write(_lists(own, inputs, words), own.output)
+    lists = list(_lists(own, inputs, words))
+    formats.write(lists, own.output)
+    options.show(_table(lists, plan.metric, words))
     if inputs.ref and own.output != "-":
         measured = "".join(f" --metric {name}" for name in config.metrics)
         log.info(
@@ -100,6 +108,35 @@ def command(own: Systems, config: RunConfig, inputs: options.InputOptions) -> No
             own.output,
             measured,
         )
+
+
+def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str:
+    """Return a table of the systems: the error rate that their agreement says, with its
+    interval, the metric if there are references, and the votes.
+
+    Args:
+        lists: The lists on which the systems vote.
+        metric: The metric.
+        words: Says which words are the same.
+    """
+    systems = Dataset.of(lists).header.systems
+    seen = agreement(lists, systems, words)
+    referred = [nbest for nbest in lists if nbest.references]
+    head = ["", "estimated", "95 % CI", "votes"]
+    if referred:
+        head.insert(1, metric.name)
+    rows = [head]
+    for name in systems:
+        row = [name, "-", "-", f"{seen.votes[name]:.2g}"]
+        if name in seen.estimates:
+            estimate = seen.estimates[name]
+            row[1] = f"{estimate.rate:.1f}"
+            row[2] = f"{estimate.low:.1f}-{estimate.high:.1f}"
+        if referred:
+            texts = system_texts(referred, name)
+            row.insert(1, figure(text_value(metric, referred, texts)))
+        rows.append(row)
+    return text(rows)
 
 
 def _lists(

@@ -1,0 +1,261 @@
+"""Error rates and votes of several systems, estimated without references: from the
+distances between the texts of the systems.
+
+Three-cornered hats (Gray and Allan 1974): if the errors of systems i, j and k are
+independent, distances are sums of error rates, d_ij = e_i + e_j, and so
+
+    e_i = (d_ij + d_ik - d_jk) / 2
+
+The estimate of a system is the median over all pairs j, k of other systems. Errors that
+systems share are not seen, so estimates are lower than error rates. Three rules keep
+the votes from harm:
+
+- Systems that are much nearer to each other than their error rates say (copies, models
+  of one family) are a group. A group shares a vote, and its systems say nothing about
+  each other's errors.
+- Estimates that differ from the median by less than a factor count as equal. The factor
+  is smaller for more groups, which say more.
+- With fewer than three groups nothing is estimated, and groups have equal votes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from rapidfuzz.distance import Levenshtein
+
+from rescore.columns import unrecognised
+from rescore.metrics.significance import SEED, in_order
+from rescore.nbest import NbestList
+
+Floats = npt.NDArray[np.float64]
+NEAR = 0.25
+"""Systems are a group if their distance is less than this share of the sum of their
+estimates.
+"""
+NEAR_OF_THREE = 0.15
+"""Of three systems, two are a group if their distance is less than this share of their
+distances to the third.
+"""
+EQUAL = 0.6
+"""Natural log of the factor below which estimates count as equal, times the square root
+of the number of groups.
+"""
+LEAST_RATE = 0.003
+"""The least error rate that votes are made of."""
+SAMPLES = 200
+"""Bootstrap samples of the interval of an estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The estimated error rate of a system, in percent of the words."""
+
+    rate: float
+    low: float
+    """The lower bound of the 95 % confidence interval, by bootstrap over lists."""
+    high: float
+    """The upper bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What systems say about each other."""
+
+    estimates: dict[str, Estimate]
+    """The estimate of each system; empty if there are fewer than three groups."""
+    votes: dict[str, float]
+    """The vote of each system; the largest is 1."""
+
+
+def agreement(
+    lists: Sequence[NbestList],
+    systems: Sequence[str],
+    words: Callable[[str], Sequence[str]],
+) -> Agreement:
+    """Return the estimated error rates and the votes of systems.
+
+    Args:
+        lists: Lists of the systems; references are not read.
+        systems: The names of the systems.
+        words: Cuts texts into words; equal words have no distance.
+    """
+    distances, lengths = _distances(in_order(lists), systems, words)
+    once = np.ones((1, len(distances)))
+    (matrix,) = _rates(once, distances, lengths, len(systems))
+    groups = _groups(matrix)
+    sizes = np.array([groups.count(group) for group in groups], dtype=np.float64)
+    number = len(set(groups))
+    if number < 3:
+        return Agreement({}, _as_votes(systems, 1 / sizes))
+    rates = _hats(matrix[None], groups)[0]
+    votes = 1 / _shrunk(rates, EQUAL / math.sqrt(number)) / sizes
+    random = np.random.default_rng(SEED)
+    size = len(distances)
+    times = random.multinomial(size, np.full(size, 1 / size), SAMPLES).astype(float)
+    drawn = _hats(_rates(times, distances, lengths, len(systems)), groups)
+    lows, highs = np.percentile(drawn, (2.5, 97.5), axis=0)
+    estimates = {}
+    for place, name in enumerate(systems):
+        bounds = (rates[place], lows[place], highs[place])
+        estimates[name] = Estimate(*(100 * max(0.0, float(one)) for one in bounds))
+    return Agreement(estimates, _as_votes(systems, votes))
+
+
+def _as_votes(systems: Sequence[str], votes: Floats) -> dict[str, float]:
+    """Return the vote of each system, the largest of which is 1."""
+    return dict(zip(systems, (votes / votes.max()).tolist(), strict=True))
+
+
+def _distances(
+    lists: Sequence[NbestList],
+    systems: Sequence[str],
+    words: Callable[[str], Sequence[str]],
+) -> tuple[Floats, Floats]:
+    """Return the edit distances between the texts of systems, and their lengths.
+
+    Args:
+        lists: The lists.
+        systems: The names of the systems.
+        words: Cuts texts into words.
+
+    Returns:
+        Two arrays (lists, pairs) for the pairs of `itertools.combinations`: the number
+        of word edits, and the mean number of words; 0 where a system has no text.
+    """
+    pairs = list(combinations(range(len(systems)), 2))
+    distances = np.zeros((len(lists), len(pairs)))
+    lengths = np.zeros_like(distances)
+    for row, nbest in enumerate(lists):
+        texts = _texts(nbest, systems)
+        spoken: list[Sequence[str] | None] = []
+        for text in texts:
+            spoken.append(None if text is None else list(words(text)))
+        for column, (i, j) in enumerate(pairs):
+            first = spoken[i]
+            second = spoken[j]
+            if first is None or second is None:
+                continue
+            lengths[row, column] = (len(first) + len(second)) / 2
+            if texts[i] != texts[j]:
+                distances[row, column] = Levenshtein.distance(first, second)
+    return distances, lengths
+
+
+def _texts(nbest: NbestList, systems: Sequence[str]) -> list[str | None]:
+    """Return the best text of each system; None for a system without a text."""
+    new = unrecognised()
+    best: dict[str, tuple[float, str]] = {}
+    for hypothesis in nbest.hypotheses:
+        if hypothesis.origin in new:
+            continue
+        for name in systems:
+            score = hypothesis.scores.get(name)
+            if score is None:
+                continue
+            if name not in best or score > best[name][0]:
+                best[name] = (score, hypothesis.text)
+    return [best[name][1] if name in best else None for name in systems]
+
+
+def _rates(times: Floats, distances: Floats, lengths: Floats, number: int) -> Floats:
+    """Return the distance of each pair of systems, as a share of their words.
+
+    Args:
+        times: How often each list counts in each sample, of shape (samples, lists).
+        distances: Edit distances (lists, pairs).
+        lengths: Numbers of words (lists, pairs).
+        number: Number of systems.
+
+    Returns:
+        Symmetric matrices of shape (samples, systems, systems).
+    """
+    shares = (times @ distances) / np.maximum(times @ lengths, 1.0)
+    matrices = np.zeros((len(times), number, number))
+    for column, (i, j) in enumerate(combinations(range(number), 2)):
+        matrices[:, i, j] = shares[:, column]
+        matrices[:, j, i] = shares[:, column]
+    return matrices
+
+
+def _groups(matrix: Floats) -> list[int]:
+    """Return the number of the group of each system.
+
+    Args:
+        matrix: The distance of each pair of systems (systems, systems).
+    """
+    number = len(matrix)
+    groups = list(range(number))
+    for i, j in combinations(range(number), 2):
+        if groups[i] != groups[j] and _are_near(matrix, i, j):
+            merged = groups[j]
+            groups = [groups[i] if group == merged else group for group in groups]
+    return groups
+
+
+def _are_near(matrix: Floats, i: int, j: int) -> bool:
+    """Return whether two systems share most of their errors, as far as the others say.
+
+    Args:
+        matrix: The distance of each pair of systems (systems, systems).
+        i: The place of one system.
+        j: The place of the other system.
+    """
+    others = [place for place in range(len(matrix)) if place not in (i, j)]
+    distance = matrix[i, j]
+    if not others:
+        return False
+    if len(others) == 1:
+        (third,) = others
+        nearest = min(matrix[i, third], matrix[j, third])
+        return bool(distance < NEAR_OF_THREE * nearest)
+    expected = 0.0
+    for place in (i, j):
+        hats = []
+        for k, l in combinations(others, 2):  # noqa: E741 (as in the formula)
+            hats.append((matrix[place, k] + matrix[place, l] - matrix[k, l]) / 2)
+        expected += max(float(np.median(hats)), 0.0)
+    return bool(distance < NEAR * expected)
+
+
+def _hats(matrices: Floats, groups: Sequence[int]) -> Floats:
+    """Return the estimate of each system in each sample: the median of its hats over
+    all pairs of systems of two other groups.
+
+    Args:
+        matrices: The distances (samples, systems, systems).
+        groups: The group of each system; there are three groups or more.
+
+    Returns:
+        Estimates of shape (samples, systems).
+    """
+    number = len(groups)
+    estimates = np.zeros((len(matrices), number))
+    for i in range(number):
+        others = [place for place in range(number) if groups[place] != groups[i]]
+        hats = []
+        for j, k in combinations(others, 2):
+            if groups[j] != groups[k]:
+                hat = (matrices[:, i, j] + matrices[:, i, k] - matrices[:, j, k]) / 2
+                hats.append(hat)
+        estimates[:, i] = np.median(np.stack(hats), axis=0)
+    return estimates
+
+
+def _shrunk(rates: Floats, equal: float) -> Floats:
+    """Return error rates as factors of their median, each nearer to 1 by the same
+    factor, and 1 within this factor.
+
+    Args:
+        rates: The estimates (systems,).
+        equal: Natural log of the factor.
+    """
+    logs = np.log(np.maximum(rates, LEAST_RATE))
+    away = logs - np.median(logs)
+    kept = np.sign(away) * np.maximum(0.0, np.abs(away) - equal)
+    return np.asarray(np.exp(kept), dtype=np.float64)
