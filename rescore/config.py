@@ -23,7 +23,7 @@ AGREEMENT, EQUAL = "agreement", "equal"
 MODELS, WEIGHTS, TUNING = "Language models", "Weights", "Tuning"
 FEATURE = "Features"
 EXPANSION = "New hypotheses"
-DECISION, MEASURES = "Decision", "What is measured"
+DECISION, VOTES, MEASURES = "Decision", "Votes of systems", "What is measured"
 """Groups of options, as the help names them."""
 
 
@@ -176,7 +176,7 @@ class RunConfig(Declared):
         None,
         "Votes of several systems without --dev: by their agreement with each other, or"
         " equal.  [default: agreement]",
-        group=DECISION,
+        group=VOTES,
         choices=(AGREEMENT, EQUAL),
     )
     deciding: OptionValues = option(OptionValues, group=DECISION, parts=DECISIONS)

@@ -34,6 +34,7 @@ from rescore.config import (
     MEASURES,
     MODELS,
     TUNING,
+    VOTES,
     WEIGHTS,
     Bonus,
     RunConfig,
@@ -51,14 +52,17 @@ WORDS = ("metrics", "normaliser", *FLAGS)
 says how.
 """
 ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "run": ((MODELS, WEIGHTS, FEATURE, TUNING, EXPANSION, DECISION, MEASURES), ()),
+    "run": (
+        (MODELS, WEIGHTS, FEATURE, TUNING, EXPANSION, DECISION, VOTES, MEASURES),
+        (),
+    ),
     "score": ((MODELS, EXPANSION, "words"), ("lms", "count_tokens")),
     "tune": (
         (FEATURE, TUNING, DECISION, MEASURES, "boost", "recombine"),
         ("columns", "word_bonus", "token_bonus"),
     ),
-    "rerank": ((EXPANSION, DECISION, MEASURES), ()),
-    "evaluate": ((DECISION, MEASURES), ()),
+    "rerank": ((EXPANSION, DECISION, VOTES, MEASURES), ()),
+    "evaluate": ((DECISION, VOTES, MEASURES), ()),
     "compare": (
         (
             *(MODELS, FEATURE, EXPANSION, DECISION, MEASURES),

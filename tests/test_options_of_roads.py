@@ -53,6 +53,7 @@ CASES: dict[str, dict[str, Any]] = {
     "lexicon": {"respell": 3, "channel": "shipped", "lexicon": "lexicon.xz"},
     "decide": {"decide": "mbr"},
     "scale": {"decide": "mbr", "scale": 0.5},
+    "votes": {"votes": "equal"},
     "no_word": {"decide": "rover", "scale": 0.5, "no_word": 9.0},
     "metrics": {"metrics": ("cer",)},
     "open_asr": {"open_asr": "en"},
@@ -67,9 +68,9 @@ CASES |= {
     for name, entry in ENTRIES.items()
     if entry.hint is bool and name not in CASES
 }
-RUN_ALONE = ("weights", "folds", "speaker")
+RUN_ALONE = ("weights", "folds", "speaker", "votes")
 """No stage can have them: with `--weight` and `--folds` no weights are tuned on dev
-lists.
+lists; `--votes` is for lists of several systems (tests/tuning/test_agreement.py).
 """
 HEARD, SAID = (
     " lantarn well-known it's, <unk> 四五 \uff46\uff55\uff4c\uff4c Um",

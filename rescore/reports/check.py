@@ -245,6 +245,7 @@ def parse(text: str) -> Signature:
         scale=read.scale,
         deciding=read.deciding,
         objective=read.objective,
+        votes=read.votes,
         tuned=read.tuned,
         lists=read.lists,
         form=read.form,
@@ -265,6 +266,7 @@ class _Fields:
     scale: float | None = None
     deciding: dict[str, str] = field(default_factory=dict)
     objective: str | None = None
+    votes: str | None = None
     tuned: str | None = None
     lists: str | None = None
     form: int = 1

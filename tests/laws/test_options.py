@@ -23,6 +23,7 @@ import torch
 from starlette.testclient import TestClient
 
 from rescore import formats
+from rescore.asr.systems import combined
 from rescore.cli.bridge import PARTS, entry_of
 from rescore.cli.main import COMMANDS
 from rescore.cli.train import trained_kinds
@@ -176,6 +177,18 @@ def write_files() -> None:
             one.scores = {"s2s": one.scores["s2s"]}
         nbest.header = Header()
     formats.write(raw, "raw.jsonl")
+    systems = {}
+    for place, name in enumerate("abc"):
+        own = []
+        for number in range(8):
+            said = ["a", "b", "c", "d", "e", "f"]
+            if (number + place) % 4 < place + 1:
+                said[(number + 2 * place) % 6] = name
+            own.append(
+                NbestList(f"u{number}", [Hypothesis(" ".join(said), {"s2s": 0})])
+            )
+        systems[name] = own
+    formats.write(combined(systems), "votes.jsonl")
     text(Path("case.txt"), "u1 a goldman sachs\nu2 b\n")
     text(Path("named.txt"), "gold man sacks\nblue b c\n")
     text(Path("lines2"), "a b\nc d e\n")
@@ -398,6 +411,7 @@ SCENARIOS: dict[str, dict[str, str]] = {
         "*": "--decide rover --scale 0.5 | --no-word 9",
         "errors": "--weights w.json --decide rover --scale 0.5 | --no-word 9",
     },
+    "--votes": {"*": "! votes.jsonl --decide rover -o x.jsonl | --votes equal"},
     # what is measured
     "--metric": {
         "*": "| --metric cer",

@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 from rescore.asr.channel import collect, learn
+from rescore.asr.systems import combined
 from rescore.cli import eval as evaluating
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.formats import read
+from rescore.formats import read, write
 from rescore.lms.config import NetworkConfig
 from rescore.lms.lexicon import Lexicon
 from rescore.lms.tokenizer import Tokenizer
@@ -35,6 +36,7 @@ from rescore.tuning.weights import ELSEWHERE, TuningOptions
 from tests.conftest import LEXICON, WORDS, Done, Run, networks_with_sentences
 from tests.formats.samples import SAMPLES
 from tests.lms.test_ngram import ARPA
+from tests.tuning import test_agreement as tests_of_agreement
 
 CLASSES = (
     RunConfig,
@@ -117,6 +119,10 @@ SCENARIOS = {
     "RunConfig.scale": Scenario(MBR, ("--scale", "0.01"), ("--scale", "0.5")),
     "RunConfig.no_word": Scenario(
         (*RUN, "--decide", "rover", "--scale", "0.1"), ("--no-word", "0.9")
+    ),
+    "RunConfig.votes": Scenario(
+        ("run", "votes.jsonl", "--ref", "votes.ref", "--decide", "rover"),
+        ("--votes", "equal"),
     ),
     "RunConfig.metrics": Scenario(
         (*MBR, "--metric", "wer", "--metric", "bleu"),
@@ -286,6 +292,12 @@ def write_files(folder: Path, models: dict[str, Path]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    systems = tests_of_agreement.systems((0.1, 0.2, 0.4), number=12)
+    write(combined(systems), str(folder / "votes.jsonl"))
+    heard = systems["a"]
+    write_lines(
+        folder / "votes.ref", (f"{one.id} {one.references[0]}" for one in heard)
+    )
     said = [{"text": "old", "other": "new"}]
     (folder / "said.ref").write_text("said old\n")
     (folder / "said.json").write_text(json.dumps({"said": said}))

@@ -1,0 +1,142 @@
+"""Error rates and votes without references."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import rescore
+from rescore import UserError
+from rescore.asr.systems import combined
+from rescore.columns import FIRST_PASS
+from rescore.metrics import METRICS
+from rescore.nbest import Hypothesis, NbestList
+from rescore.tuning.agreement import agreement
+
+WORDS = [f"w{number}" for number in range(300)]
+
+
+def heard(words: Sequence[str], rate: float, draw: random.Random) -> list[str]:
+    """Words with errors of a rate, each drawn by itself."""
+    result = []
+    for word in words:
+        if draw.random() >= rate:
+            result.append(word)
+        elif draw.random() < 0.7:
+            result.append(draw.choice(WORDS))
+    return result
+
+
+def systems(
+    rates: Sequence[float], seed: int = 1, number: int = 200
+) -> dict[str, list[NbestList]]:
+    """Systems that err independently at these rates."""
+    draw = random.Random(seed)
+    said = [[draw.choice(WORDS) for _ in range(12)] for _ in range(number)]
+    outputs = {}
+    for place, rate in enumerate(rates):
+        lists = []
+        for row, words in enumerate(said):
+            text = " ".join(heard(words, rate, draw))
+            hypothesis = Hypothesis(text, {FIRST_PASS: 0.0})
+            lists.append(NbestList(f"u{row}", [hypothesis], (" ".join(words),)))
+        outputs["abcdefgh"[place]] = lists
+    return outputs
+
+
+def seen(outputs: dict[str, list[NbestList]]) -> tuple[dict[str, float], list[float]]:
+    """The votes, and the estimates in percent."""
+    result = agreement(list(combined(outputs)), list(outputs), str.split)
+    return result.votes, [one.rate for one in result.estimates.values()]
+
+
+def test_independent_errors_are_estimated() -> None:
+    rates = (0.04, 0.08, 0.12, 0.2, 0.3)
+    votes, estimates = seen(systems(rates))
+    assert np.allclose(estimates, [100 * rate for rate in rates], rtol=0.2, atol=1)
+    ordered = list(votes.values())
+    assert ordered == sorted(ordered, reverse=True) and ordered[0] == 1.0
+    result = agreement(list(combined(systems(rates))), "abcde", str.split)
+    for one, rate in zip(result.estimates.values(), rates, strict=True):
+        assert one.low < one.rate < one.high
+        assert one.low - 1 < 100 * rate < one.high + 1
+
+
+@pytest.mark.parametrize("number", [2, 3, 4, 6])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_systems_of_equal_quality_have_equal_votes(number: int, seed: int) -> None:
+    votes, _ = seen(systems([0.1] * number, seed))
+    assert set(votes.values()) == {1.0}
+
+
+def test_a_copied_system_counts_once() -> None:
+    outputs = systems((0.1, 0.1, 0.1))
+    outputs["copy"] = outputs["c"]
+    votes, _ = seen(outputs)
+    assert votes == {"a": 1.0, "b": 1.0, "c": 0.5, "copy": 0.5}
+
+
+def test_two_systems_say_nothing_about_each_other() -> None:
+    votes, estimates = seen(systems((0.05, 0.4)))
+    assert votes == {"a": 1.0, "b": 1.0}
+    assert estimates == []
+
+
+def test_two_copies_and_a_third_say_nothing() -> None:
+    outputs = systems((0.1, 0.1))
+    outputs["copy"] = outputs["b"]
+    votes, estimates = seen(outputs)
+    assert votes == {"a": 1.0, "b": 0.5, "copy": 0.5}
+    assert estimates == []
+
+
+def test_an_utterance_that_a_system_lacks_does_not_count() -> None:
+    whole = systems((0.05, 0.1, 0.2))
+    _, before = seen(whole)
+    whole["c"] = whole["c"][:150]
+    _, after = seen(whole)
+    assert np.allclose(before, after, rtol=0.3, atol=1)
+
+
+def test_estimated_votes_lower_the_error_rate() -> None:
+    lists = list(combined(systems((0.4, 0.35, 0.3, 0.05, 0.1))))
+    by_agreement = rescore.evaluate(lists, decision="rover")
+    equal = rescore.evaluate(lists, decision="rover", votes="equal")
+    assert by_agreement.reranked is not None and equal.reranked is not None
+    assert by_agreement.reranked < equal.reranked - 1
+    assert "|votes:agreement|" in by_agreement.signature
+    assert by_agreement.mixture is not None and by_agreement.mixture.estimated
+    assert equal.mixture is None
+
+
+def test_votes_are_refused_where_nothing_reads_them() -> None:
+    lists = list(combined(systems((0.1, 0.2, 0.3), number=20)))
+    weights = rescore.tune(lists)
+    with pytest.raises(UserError, match="the weights have votes"):
+        rescore.evaluate(lists, weights, votes="equal")
+    single = systems((0.1,), number=20)["a"]
+    with pytest.raises(UserError, match="not combined"):
+        rescore.evaluate(single, votes="equal")
+    with pytest.raises(UserError):
+        rescore.tune(lists, votes="equal")
+
+
+def test_no_reference_is_read() -> None:
+    outputs = systems((0.1, 0.2, 0.3))
+    for lists in outputs.values():
+        for nbest in lists:
+            nbest.references = ("nothing of this was said",)
+    assert seen(outputs) == seen(systems((0.1, 0.2, 0.3)))
+
+
+def test_words_are_compared_as_the_metric_does() -> None:
+    outputs = systems((0.1, 0.1, 0.1), number=30)
+    for nbest in outputs["a"]:
+        hypothesis = nbest.hypotheses[0]
+        nbest.hypotheses[0] = Hypothesis(hypothesis.text.upper(), hypothesis.scores)
+    words = METRICS["wer"]().words
+    result = agreement(list(combined(outputs)), list(outputs), words)
+    assert set(result.votes.values()) == {1.0}
