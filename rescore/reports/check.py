@@ -30,7 +30,7 @@ WHOLE = {
     "p": "test",
 }
 """The keys of fields that are one text, and the fields."""
-SINCE_2 = ("objective", "lists", "form")
+SINCE_2 = ("objective", "votes", "lists", "form")
 """Fields of which version 1 of signatures says nothing."""
 SHOWN = 0.005
 """The least difference of figures, in percentage points, that two decimals show."""

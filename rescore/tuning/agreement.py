@@ -15,7 +15,9 @@ the votes from harm:
   each other's errors.
 - Estimates that differ from the median by less than a factor count as equal. The factor
   is smaller for more groups, which say more.
-- With fewer than three groups nothing is estimated, and groups have equal votes.
+- With fewer than three groups nothing is estimated, and groups have equal votes. So
+  they have if four groups are two pairs that agree: nothing tells which of the pairs
+  shares errors.
 """
 
 from __future__ import annotations
@@ -45,6 +47,12 @@ distances to the third.
 EQUAL = 0.6
 """Natural log of the factor below which estimates count as equal, times the square root
 of the number of groups.
+"""
+POWER = 0.7
+"""The vote of a system is (1 / its estimate) to this power."""
+AMBIGUOUS = 0.15
+"""Four groups are two pairs if the sum of the distances within the pairs is less than
+the largest such sum by more than this share.
 """
 LEAST_RATE = 0.003
 """The least error rate that votes are made of."""
@@ -94,7 +102,9 @@ def agreement(
     if number < 3:
         return Agreement({}, _as_votes(systems, 1 / sizes))
     rates = _hats(matrix[None], groups)[0]
-    votes = 1 / _shrunk(rates, EQUAL / math.sqrt(number)) / sizes
+    votes = 1 / sizes
+    if not _are_pairs(matrix, groups):
+        votes *= _shrunk(rates, EQUAL / math.sqrt(number)) ** -POWER
     random = np.random.default_rng(SEED)
     size = len(distances)
     times = random.multinomial(size, np.full(size, 1 / size), SAMPLES).astype(float)
@@ -221,6 +231,28 @@ def _are_near(matrix: Floats, i: int, j: int) -> bool:
             hats.append((matrix[place, k] + matrix[place, l] - matrix[k, l]) / 2)
         expected += max(float(np.median(hats)), 0.0)
     return bool(distance < NEAR * expected)
+
+
+def _are_pairs(matrix: Floats, groups: Sequence[int]) -> bool:
+    """Return whether four groups are two pairs that agree.
+
+    Of independent systems all three sums of two distances, d_12 + d_34 and so on, are
+    the sum of the four error rates.
+
+    Args:
+        matrix: The distance of each pair of systems (systems, systems).
+        groups: The group of each system.
+    """
+    members = [groups.index(group) for group in dict.fromkeys(groups)]
+    if len(members) != 4:
+        return False
+    first, second, third, fourth = members
+    sums = (
+        matrix[first, second] + matrix[third, fourth],
+        matrix[first, third] + matrix[second, fourth],
+        matrix[first, fourth] + matrix[second, third],
+    )
+    return bool(max(sums) - min(sums) > AMBIGUOUS * max(sums))
 
 
 def _hats(matrices: Floats, groups: Sequence[int]) -> Floats:

@@ -79,6 +79,22 @@ def test_a_copied_system_counts_once() -> None:
     assert votes == {"a": 1.0, "b": 1.0, "c": 0.5, "copy": 0.5}
 
 
+def test_two_pairs_that_share_errors_have_equal_votes() -> None:
+    first = systems((0.1, 0.1))
+    said = [nbest.references[0].split() for nbest in first["a"]]
+    draw = random.Random(3)
+    shared = [heard(words, 0.12, draw) for words in said]
+    outputs = {"a": first["a"], "b": first["b"]}
+    for name in "cd":
+        lists = []
+        for row, words in enumerate(shared):
+            text = " ".join(heard(words, 0.05, draw))
+            lists.append(NbestList(f"u{row}", [Hypothesis(text, {FIRST_PASS: 0.0})]))
+        outputs[name] = lists
+    votes, _ = seen(outputs)
+    assert set(votes.values()) == {1.0}
+
+
 def test_two_systems_say_nothing_about_each_other() -> None:
     votes, estimates = seen(systems((0.05, 0.4)))
     assert votes == {"a": 1.0, "b": 1.0}

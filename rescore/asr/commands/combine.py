@@ -93,7 +93,8 @@ def command(own: Systems, config: RunConfig, inputs: options.InputOptions) -> No
     A system is a file of 1-best texts or N-best lists of the same utterances, or a
     folder or file of whole recordings (CTM, STM, SRT, VTT, JSON of a service, text),
     which are cut into short pieces. One table with a column per system is read with
-    --field system=COLUMN for each. Without dev lists all systems have equal votes.
+    --field system=COLUMN for each. The table has an error rate of each system that
+    is estimated without references; without dev lists the votes follow from it.
     """
     plan = resolve(options.with_one_metric(options.configured(config)))
     words = plan.metric.words or EXACT
