@@ -13,8 +13,8 @@ the votes from harm:
 - Systems that are much nearer to each other than their error rates say (copies, models
   of one family) are a group. A group shares a vote, and its systems say nothing about
   each other's errors.
-- Estimates that differ from the median by less than a factor count as equal. The factor
-  is smaller for more groups, which say more.
+- Estimates that differ from the median by less than a factor count as equal. The vote
+  of a system is (1 / its estimate)^(1 - 1 / groups).
 - With fewer than three groups nothing is estimated, and groups have equal votes. So
   they have if four groups are two pairs that agree: nothing tells which of the pairs
   shares errors.
@@ -48,8 +48,6 @@ EQUAL = 0.6
 """Natural log of the factor below which estimates count as equal, times the square root
 of the number of groups.
 """
-POWER = 0.7
-"""The vote of a system is (1 / its estimate) to this power."""
 AMBIGUOUS = 0.15
 """Four groups are two pairs if the sum of the distances within the pairs is less than
 the largest such sum by more than this share.
@@ -104,7 +102,8 @@ def agreement(
     rates = _hats(matrix[None], groups)[0]
     votes = 1 / sizes
     if not _are_pairs(matrix, groups):
-        votes *= _shrunk(rates, EQUAL / math.sqrt(number)) ** -POWER
+        # Many groups say more: their votes differ more.
+        votes *= _shrunk(rates, EQUAL / math.sqrt(number)) ** (1 / number - 1)
     random = np.random.default_rng(SEED)
     size = len(distances)
     times = random.multinomial(size, np.full(size, 1 / size), SAMPLES).astype(float)
