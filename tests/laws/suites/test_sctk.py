@@ -182,7 +182,8 @@ CTM: list[tuple[str, str, str, list[int]]] = [
     (
         "alternatives of CTM",
         "t 1 s 0 2 b c\n",
-        "t 1 * * <ALT_BEGIN>\nt 1 0.1 0.2 a\nt 1 * * <ALT>\nt 1 0.1 0.2 b\nt 1 * * <ALT_END>\nt 1 0.5 0.2 c\n",
+        "t 1 * * <ALT_BEGIN>\nt 1 0.1 0.2 a\nt 1 * * <ALT>\nt 1 0.1 0.2 b\n"
+        "t 1 * * <ALT_END>\nt 1 0.5 0.2 c\n",
         [2, 0, 0, 0],
     ),
     (
