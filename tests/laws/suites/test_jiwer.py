@@ -44,10 +44,13 @@ def cer(reference: Texts, hypothesis: Texts) -> float:
 
 
 def _counts(metric: ErrorRate, references: Texts, hypotheses: Texts) -> list[int]:
-    """Return the substitutions, deletions, insertions and hits of all texts."""
+    """Return the substitutions, deletions, insertions and hits of all texts.
+
+    These are counted by rapidfuzz, as all hypotheses of lists are, not by jiwer.
+    """
     ours = [hypotheses] if isinstance(hypotheses, str) else hypotheses
     theirs = [references] if isinstance(references, str) else references
-    rows = metric.for_reports.statistics(ours, [(text,) for text in theirs])
+    rows = metric.statistics(ours, [(text,) for text in theirs])
     substitutions, deletions, insertions, units = rows.sum(axis=0).tolist()
     hits = units - substitutions - deletions
     return [substitutions, deletions, insertions, hits]
