@@ -9,7 +9,7 @@ insertions differ. Published tables count errors in this way.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,9 @@ equal ones by sclite's costs.
 Counts = npt.NDArray[np.int64]
 
 BATCH = 1 << 14
-"""Pairs whose words are numbered together: a number is a character."""
+"""Pairs whose words are numbered together, at most: a number is a character."""
+LETTERS = 0x110000
+"""Words that are numbered together, at most: Unicode has no more characters."""
 
 
 def error_counts(
@@ -42,12 +44,35 @@ def error_counts(
         Counts of shape (pairs, 3): substitutions, deletions and insertions.
     """
     parts = [np.zeros((0, 3), dtype=np.int64)]
-    for start in range(0, len(references), BATCH):
-        ours = references[start : start + BATCH]
-        theirs = hypotheses[start : start + BATCH]
-        texts = encoded([*ours, *theirs])
+    for pairs in batches(references, hypotheses):
+        ours = references[pairs]
+        texts = encoded([*ours, *hypotheses[pairs]])
         parts.append(encoded_counts(texts[: len(ours)], texts[len(ours) :]))
     return np.concatenate(parts)
+
+
+def batches(
+    references: Sequence[Sequence[Hashable]], hypotheses: Sequence[Sequence[Hashable]]
+) -> Iterator[slice]:
+    """Yield the places of pairs that are `encoded` together, in their order.
+
+    Args:
+        references: The words of each reference.
+        hypotheses: The words of each hypothesis.
+    """
+    start = 0
+    words = 0
+    pairs = zip(references, hypotheses, strict=True)
+    for place, (reference, hypothesis) in enumerate(pairs):
+        length = len(reference) + len(hypothesis)
+        is_full = place - start == BATCH or words + length > LETTERS
+        if is_full and place > start:
+            yield slice(start, place)
+            start = place
+            words = 0
+        words += length
+    if start < len(references):
+        yield slice(start, len(references))
 
 
 def encoded(texts: Sequence[Sequence[Hashable]]) -> list[str]:

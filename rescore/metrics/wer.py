@@ -18,7 +18,7 @@ from rapidfuzz.process import cdist
 
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, PairLosses, Places, Values
-from rescore.metrics.counting import CLOSEST, encoded, encoded_counts
+from rescore.metrics.counting import CLOSEST, batches, encoded, encoded_counts
 from rescore.metrics.edits import edit_counts, jiwer_counts, jiwer_versions
 from rescore.metrics.normalise import Normaliser, paired_words
 from rescore.options import Declared, option, settings_of
@@ -254,8 +254,13 @@ class WordErrorRate(ErrorRate):
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
         if self.alignment != "jiwer":
             return super()._count(references, hypotheses)
-        units = self._units([*references, *hypotheses])
-        return self._edits(units[: len(references)], units[len(references) :])
+        ours, theirs = paired_words(references, hypotheses, self.words)
+        parts = [np.zeros((0, 4), dtype=np.int64)]
+        for pairs in batches(ours, theirs):
+            units = encoded([*ours[pairs], *theirs[pairs]])
+            number = len(ours[pairs])
+            parts.append(self._edits(units[:number], units[number:]))
+        return np.concatenate(parts)
 
 
 class MixedErrorRate(WordErrorRate):

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from rescore import decision, formats
 from rescore.metrics import Normaliser, list_statistics
 from rescore.metrics.alignment import align
-from rescore.metrics.counting import error_counts
-from rescore.metrics.wer import ErrorRate
+from rescore.metrics.counting import batches, error_counts
+from rescore.metrics.wer import ErrorRate, WordErrorRate
 from tests.conftest import ROOT, shared
 
 WORDS = st.lists(st.sampled_from(list("abcd")), max_size=9)
@@ -60,7 +60,10 @@ def test_counts_are_those_of_the_cheapest_alignment(
         )
 
 
-def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("limit", "number"), [("BATCH", 7), ("LETTERS", 100)])
+def test_batches_change_nothing(
+    limit: str, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     random = np.random.default_rng(0)
     texts = [
         [
@@ -70,8 +73,30 @@ def test_batches_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(80)
     ]
     whole = error_counts(texts[:40], texts[40:])
-    monkeypatch.setattr("rescore.metrics.counting.BATCH", 64)
+    assert len(list(batches(texts[:40], texts[40:]))) == 1
+    monkeypatch.setattr(f"rescore.metrics.counting.{limit}", number)
+    assert len(list(batches(texts[:40], texts[40:]))) > 5
     assert (error_counts(texts[:40], texts[40:]) == whole).all()
+
+
+@pytest.mark.parametrize("align", ["sclite", "jiwer"])
+def test_more_words_than_characters(
+    align: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A number of a word is a character: texts beyond the limit are counted apart."""
+    texts = [f"{number} {number + 1}" for number in range(50)]
+    metric = WordErrorRate(align=align).for_reports
+    whole = metric.statistics(texts, [(text,) for text in texts[::-1]])
+    monkeypatch.setattr("rescore.metrics.counting.LETTERS", 10)
+    monkeypatch.setattr("rescore.metrics.counting.chr", limited_chr, raising=False)
+    found = metric.statistics(texts, [(text,) for text in texts[::-1]])
+    assert (found == whole).all()
+
+
+def limited_chr(number: int) -> str:
+    """Return a character, as if there were ten."""
+    assert number < 10
+    return chr(number)
 
 
 def sclite() -> str:
