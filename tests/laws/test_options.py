@@ -211,6 +211,20 @@ class OneRequest:
                 click.echo(client.post("/rescore", json=request).text)
 
 
+PREPARING = (
+    "tune dev.jsonl --column lm --no-bagging -o w.json",
+    "score dev.jsonl --lm ngram:one -o scored.jsonl",
+    "tune scored.jsonl --no-bagging -o lm.json",
+    "score dev.jsonl --lm tta:tiny --count-tokens -o counted.jsonl",
+    "rerank test.jsonl --weights w.json --report results.json",
+    "rerank test.jsonl --report better.json",
+    "tune raw.jsonl --decide mbr -o plain.json",
+    "score dev.jsonl --lm ngram:other/one -o forced.jsonl",
+    "run test.jsonl --dev dev.jsonl --lm ngram:one --report run.json",
+)
+"""Command lines that write files for the scenarios."""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the inputs, in which commands run; their outputs are removed."""
@@ -226,17 +240,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(service, "server", OneRequest)
         write_files()
         write_models()
-        for line in (
-            "tune dev.jsonl --column lm --no-bagging -o w.json",
-            "score dev.jsonl --lm ngram:one -o scored.jsonl",
-            "tune scored.jsonl --no-bagging -o lm.json",
-            "score dev.jsonl --lm tta:tiny --count-tokens -o counted.jsonl",
-            "rerank test.jsonl --weights w.json --report results.json",
-            "rerank test.jsonl --report better.json",
-            "tune raw.jsonl --decide mbr -o plain.json",
-            "score dev.jsonl --lm ngram:other/one -o forced.jsonl",
-            "run test.jsonl --dev dev.jsonl --lm ngram:one --report run.json",
-        ):
+        for line in PREPARING:
             done = run_main(*shlex.split(line))
             assert done.returncode == 0, done.stderr
         yield place
