@@ -185,6 +185,7 @@ def write_files() -> None:
         Path(name).mkdir()
         text(Path(name) / "talk.txt", said)
     text(Path("two.csv"), "id,hyp,other\nu1,a b,a c\nu2,b,c\n")
+    text(Path("alone.jsonl"), '{"id": "u1", "text": "a b", "ref": "a c"}\n')
     (Path("other") / "one").mkdir(parents=True)
     text(Path("other/one/lm.arpa"), test_roads.arpa(0.7))
 
@@ -810,6 +811,9 @@ UNREAD = {
     "run test.jsonl --report a.json --report b.json": "--report is given 2 times",
     "rerank test.jsonl --weights w.json --weights mbr.json": "--weights is given 2",
     "score test.jsonl --lm ngram:one --device x": "--device",
+    "score test.jsonl --lm ngram:one --precision bf16": "--precision needs --lm of a",
+    "similarity pairs.tsv --lm tta:tiny --joined": "--joined needs two or more --lm",
+    "eval alone.jsonl --s2s lm": "no score 'lm' (found: none); choose another --s2s",
 }
 """Command lines with an option that nobody reads, and what the error says."""
 
