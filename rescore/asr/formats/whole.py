@@ -20,23 +20,11 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
-from rescore.asr.formats.contents import (
-    CtmWord,
-    ctm_words,
-    cue_words,
-    cues,
-    kind_of,
-)
+from rescore.asr.formats.contents import CtmWord, ctm_words, cue_words, cues, kind_of
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.references import STM, cheapest, readings
-from rescore.formats.source import (
-    UNORDERED,
-    UNTIMED,
-    InputWarnings,
-    Source,
-    sniff,
-)
+from rescore.formats.source import UNORDERED, UNTIMED, InputWarnings, Source, sniff
 from rescore.formats.text import check_ids, split_id, split_trn, stem_of
 from rescore.formats.times import (
     Span,
