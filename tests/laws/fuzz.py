@@ -374,7 +374,6 @@ ENDINGS = tuple(
 )
 SLOW = {"--engine": ("ray",)}
 """Values of options that start processes."""
-ONE_READER = ("--shape", "--format")
 
 
 def draw_value(entry: Field, parameter: click.Option, draw: random.Random) -> Unit:
@@ -570,7 +569,7 @@ class Judge:
     outcomes: Counter[str] = field(default_factory=Counter)
     figures: dict[Any, tuple[Any, str]] = field(default_factory=dict)
     """By input and signature: figures, and the line that gave them."""
-    acted: dict[tuple[str, str], list[str]] = field(
+    unchanged: dict[tuple[str, str], list[str]] = field(
         default_factory=lambda: defaultdict(list)
     )
     """By command and option: the lines in which the option changed nothing."""
@@ -583,7 +582,6 @@ class Judge:
     def see(self, line: Line, outcome: Outcome) -> None:
         """Judge one line by itself."""
         done = outcome.done
-        self.last = f"{done.returncode} {outcome.seconds:.1f} {done.stderr[-150:]!r}"
         self.outcomes[f"exit {done.returncode}"] += 1
         if outcome.wrong:
             self.tell("traceback", line, outcome.wrong)
@@ -643,9 +641,7 @@ class Judge:
         if without.seen() != outcome.seen():
             self.acts[pair] += 1
         else:
-            self.acted[pair].append(f"{' '.join(unit)}: {line}")
-            if os.environ.get("FUZZ_LOG"):
-                print("SILENT", shlex.join(unit), "of", line, flush=True)
+            self.unchanged[pair].append(f"{' '.join(unit)}: {line}")
 
     def see_order(self, line: Line, outcome: Outcome) -> None:
         """Read the lists in another order, and with other ids, and compare figures."""
@@ -715,10 +711,10 @@ class Judge:
     def silent(self, least: int) -> list[str]:
         """Return the options that were dropped often and never changed an output."""
         told = []
-        for pair, unchanged in sorted(self.acted.items()):
-            if not self.acts[pair] and len(unchanged) >= least:
-                shown = "\n    ".join(unchanged[:3])
-                told.append(f"[silent] {' '.join(pair)}: {len(unchanged)}\n    {shown}")
+        for pair, lines_of in sorted(self.unchanged.items()):
+            if not self.acts[pair] and len(lines_of) >= least:
+                shown = "\n    ".join(lines_of[:3])
+                told.append(f"[silent] {' '.join(pair)}: {len(lines_of)}\n    {shown}")
         return told
 
 
@@ -855,8 +851,6 @@ def fuzz(number: int, seed: int, tell: Callable[[str], object] = str) -> Judge:
             line = draw_line(readers, draw)
             before = len(judge.broken)
             judge_line(judge, line, draw)
-            if os.environ.get("FUZZ_LOG"):
-                print("LINE", seed, index, judge.last, line, flush=True)
             for broken in judge.broken[before:]:
                 tell(f"{seed}.{index} {broken}")
     return judge
