@@ -24,9 +24,11 @@ test-slow: .venv/installed-dev kenlm  ## the long ones, some against other tools
 	$(BIN)/pytest -m slow
 
 FUZZ ?= 100000
-fuzz: .venv/installed-dev  ## mutated inputs for every reader: make fuzz FUZZ=20000
+N ?= 2000
+fuzz: .venv/installed-dev  ## mutated inputs, and random command lines: make fuzz FUZZ=20000 N=500
 	$(BIN)/python -m tests.reliability.fuzz --number $(FUZZ)
 	$(BIN)/python -m tests.reliability.values --number $(FUZZ)
+	$(BIN)/python -m tests.laws.fuzz --number $(N)
 
 LISTS ?= data/test.json
 bench: .venv/installed-dev kenlm  ## against other tools: make bench LISTS=test.json BENCH_OPTIONS="--ngram lm.binary"

@@ -140,6 +140,7 @@ SUITED = {
     ("recordings", "lm"): ("tta:context=2:folder",),
     ("recordings", "best"): "out.ctm",
     ("audio", "lm"): ("ngram:one", "hf-speech:folder"),
+    ("precision", "lm"): ("ngram:one", "tta:folder"),
     ("segments", "best"): "out.ctm",
     ("segments", "output"): "out.ctm",
 }

@@ -286,6 +286,11 @@ NOT_HEARD = Offer(InputOptions, without=("recordings", "audio"))
 """How a command reads lists that has no language models and writes no lists: nothing
 there reads recordings.
 """
+UNMEASURED = Offer(
+    InputOptions,
+    without=("ref", "ref_format", "allow_missing", "src", "recordings", "audio"),
+)
+"""How a command reads lists that needs neither references nor sources."""
 REWRITTEN = Offer(InputOptions, needs={"recordings": (), "audio": ()})
 """How a command reads lists that always writes lists, which name their recordings."""
 DECIDED = Offer(

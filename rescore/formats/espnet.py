@@ -145,6 +145,9 @@ class _Espnet2:
     `scores`: the parts of the score.
     """
 
+    holds_choice = True
+    """Whether the combined score is written beside the first pass."""
+
     def sniff(self, source: Source) -> bool:
         """Return whether the source is such a folder."""
         return source.is_folder and bool(_parts(source.path))

@@ -34,6 +34,8 @@ OTHERS = {
 """Keys of the hypotheses in records of other tools."""
 
 
+holds_choice = True
+"""Whether the combined score is written beside the first pass."""
 has_means = True
 """Whether lists may have the column `sum` beside means (`rescore.nbest.are_means`)."""
 

@@ -538,12 +538,12 @@ def _choose_first_pass(
     is_single = (
         len(nbest.hypotheses) == 1 and FIRST_PASS not in nbest.hypotheses[0].scores
     )
-    if not has_scores and not is_single and s2s != RANK:
+    if not has_scores and not is_single and s2s == FIRST_PASS:
         warnings.add("list", NO_SCORES, place)
-    if not has_scores or s2s == RANK or (is_single and s2s == FIRST_PASS):
-        _rank(nbest)
-    elif s2s != FIRST_PASS:
+    if s2s not in (RANK, FIRST_PASS):
         _with_first_pass(nbest, s2s, place)
+    elif not has_scores or s2s == RANK or is_single:
+        _rank(nbest)
 
 
 def _has_scores(nbest: NbestList) -> bool:

@@ -60,6 +60,8 @@ class DelimitedTable:
 
     Options = Fields
     place = Place.SHAPE
+    holds_choice = True
+    """Whether the combined score is written beside the first pass."""
 
     def __init__(self, delimiters: str, quoted: bool) -> None:
         self._delimiters = delimiters

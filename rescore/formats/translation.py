@@ -182,6 +182,8 @@ class _Moses:
     """
 
     translates = True
+    holds_choice = True
+    """Whether the combined score is written beside the first pass."""
 
     def sniff(self, source: Source) -> bool:
         """Return whether the head begins with a number and bars."""

@@ -27,6 +27,7 @@ from rescore.nbest import (
     Header,
     Hypothesis,
     NbestList,
+    elected,
     ranked_by,
     tie_order,
 )
@@ -44,6 +45,11 @@ def write(
     lists: Iterable[NbestList], path: str, format_name: str | None = None
 ) -> None:
     """Write N-best lists.
+
+    A format that writes the combined score of reranked lists, and tells what it cannot
+    hold, has a true attribute `holds_choice`. Any other format, such as one of another
+    package, gets reranked lists whose first pass is the combined score, so that its
+    files choose the same texts.
 
     Args:
         lists: The lists.
@@ -64,7 +70,10 @@ def write(
             f"{format_name} is read only; formats that can be written:"
             f" {', '.join(able)}"
         )
-    FORMATS[format_name].write(lists, path)
+    part = FORMATS[format_name]
+    if not getattr(part, "holds_choice", False):
+        lists = map(elected, check_holds(lists, frozenset(), path))
+    part.write(lists, path)
 
 
 def _format_of(path: str) -> str:

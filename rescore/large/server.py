@@ -332,6 +332,7 @@ class ServerKind(Kind):
     """log p of each token given the tokens before, by requests to a server."""
 
     capabilities = Capabilities(source=True)
+    computes = False
     options = ("parallel=",)
     prompted = True
     place = "URL#MODEL"

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from rescore.columns import Column, Role
 from rescore.errors import UserError
 from rescore.nbest import Audio, NbestList
-from rescore.options import Declared, option
+from rescore.options import Declared, Suited, option
 from rescore.parts import KINDS
 
 if TYPE_CHECKING:
@@ -185,6 +185,12 @@ def _device(name: str) -> str:
     return name
 
 
+def _computes(name: str) -> bool:
+    """Return whether the models of --lm NAME are networks."""
+    kind = name.partition(":")[0]
+    return kind not in KINDS or KINDS[kind].computes
+
+
 @dataclass(frozen=True, slots=True)
 class ComputeOptions(Declared):
     """Where and how a network computes. None stands for a default that depends on the
@@ -205,6 +211,7 @@ class ComputeOptions(Declared):
         " a CPU, bf16 on a GPU]",
         choices=("float32", "bf16", "fp16", "int8"),
         needs="lm",
+        suits={"lm": Suited(_computes, lambda: "of a network, such as tta")},
     )
     batch_tokens: int | None = option(
         None,
@@ -525,6 +532,8 @@ class Kind:
     """What stands behind the options, for messages."""
     prompted: ClassVar[bool] = False
     """Whether its models read a template (`ComputeOptions.prompt`)."""
+    computes: ClassVar[bool] = True
+    """Whether its models are networks, which `ComputeOptions.precision` is for."""
     is_network: ClassVar[bool] = False
     """Whether it is a `NeuralKind`, whose models a `NetworkConfig` describes."""
     Options: ClassVar[type[TrainingOptions] | None] = None

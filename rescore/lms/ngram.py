@@ -59,6 +59,7 @@ LARGE = 50_000_000
 class NgramKind(Kind):
     """Scored by KenLM, or in NumPy; estimated by KenLM's lmplz, or in NumPy."""
 
+    computes = False
     holds = r"\.arpa(\.gz)?$|\.(klm|binary)$"
 
     @dataclass(frozen=True, kw_only=True)

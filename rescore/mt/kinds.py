@@ -18,6 +18,7 @@ class LexicalKind(Kind):
     """p(target | source) or p(source | target), word by word; estimated by EM."""
 
     capabilities = Capabilities(source=True)
+    computes = False
     options = ("channel", "coverage", "length")
     readings = ("", "channel", "coverage", "channel:coverage", "length")
 

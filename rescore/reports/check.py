@@ -7,6 +7,7 @@ compare figures whose signatures differ in a setting. For this, `parse` makes a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from urllib.parse import unquote
@@ -16,7 +17,7 @@ from rescore.errors import UserError
 from rescore.reports.records import CHOICES, MetricResult
 from rescore.reports.results import Results
 from rescore.signature import DIGITS, Signature
-from rescore.styles import text
+from rescore.styles import figure, text
 
 COMPARABLE = ("metric", "settings", "decision", "test")
 """Fields of signatures that figures must have in common to be compared. The other
@@ -106,8 +107,8 @@ def _dev_figures(golden: Results, now: Results, tolerance: float) -> Iterator[Fi
     if before is None:
         return
     if after is None:
-        figure = f"{before.reranked:.2f}"
-        yield Finding(name, figure, "not tuned", "changed", "no dev lists")
+        was = figure(before.reranked)
+        yield Finding(name, was, "not tuned", "changed", "no dev lists")
         return
     higher_is_better = golden.metrics[0].higher_is_better
     finding = _moved(name, before.reranked, after.reranked, higher_is_better, tolerance)
@@ -121,6 +122,10 @@ def _moved(
     name: str, golden: float, now: float, higher_is_better: bool, tolerance: float
 ) -> Finding:
     """Return the comparison of a figure, with the difference as its note."""
+    undefined = [math.isnan(golden), math.isnan(now)]
+    if any(undefined):
+        verdict = "same" if all(undefined) else "differs"
+        return Finding(name, figure(golden), figure(now), verdict)
     difference = now - golden
     if abs(difference) > tolerance + ROUNDING:
         is_better = (difference > 0) == higher_is_better
@@ -130,7 +135,7 @@ def _moved(
     else:
         verdict = "same"
     note = f"{difference:+z.2f}" if difference else ""
-    return Finding(name, f"{golden:.2f}", f"{now:.2f}", verdict, note)
+    return Finding(name, figure(golden), figure(now), verdict, note)
 
 
 def _settings(

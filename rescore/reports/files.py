@@ -47,7 +47,7 @@ def read(path: Path) -> Results:
             " give a file of `rescore run --report` or `rescore rerank"
             " --report`; eval, compare and analyse write other records"
         )
-    results = parsed(values, Results, str(path))
+    results = parsed(_with_undefined(values), Results, str(path))
     if not results.metrics:
         raise UserError(f"{path}: has no figures; the lists had no references")
     for measured in results.metrics:
@@ -66,12 +66,37 @@ def read(path: Path) -> Results:
     return results
 
 
+def _with_undefined(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of a results file with NaN for figures that are not defined,
+    which the file has as null. Other values are returned as they are.
+    """
+    measured = values.get("metrics")
+    if not isinstance(measured, list):
+        return values
+    return {**values, "metrics": [_with_nan(row) for row in measured]}
+
+
+def _with_nan(row: Any) -> Any:
+    """Return the record of a metric with NaN for its figures if all of them are
+    null.
+    """
+    if not isinstance(row, dict):
+        return row
+    figures = [row.get(choice, 0) for choice in CHOICES]
+    if any(figure is not None for figure in figures):
+        return row
+    return row | dict.fromkeys(CHOICES, math.nan)
+
+
 def _is_complete(measured: MetricResult) -> bool:
-    """Return whether all figures of a metric are finite, and have the same counts."""
+    """Return whether all figures of a metric are finite, or all are not defined, and
+    have the same counts.
+    """
     names = measured.counts.get(CHOICES[0], {}).keys()
+    is_defined = not math.isnan(measured.first_pass)
     for choice in CHOICES:
         if choice not in measured.counts or measured.counts[choice].keys() != names:
             return False
-        if not math.isfinite(getattr(measured, choice)):
+        if is_defined and not math.isfinite(getattr(measured, choice)):
             return False
     return True

@@ -6,6 +6,7 @@ print them. The layout `paper` has a row for each method and a column for each t
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -181,10 +182,18 @@ def _shares(row: Row, utterances: int) -> list[str]:
     errors = substitutions + deletions + insertions
     cells = [f"{units}"]
     for count in (correct, substitutions, deletions, insertions, errors):
-        cells.append(f"{100 * count / max(units, 1):.2f}")
+        cells.append(_percent(count, units))
     if row.wrong is None:
         return [*cells, ""]
-    return [*cells, f"{100 * row.wrong / max(utterances, 1):.2f}"]
+    return [*cells, _percent(row.wrong, utterances)]
+
+
+def _percent(count: float, every: float) -> str:
+    """Return a share of a count as a table shows it; a share of 0 is not defined."""
+    share = math.nan
+    if every:
+        share = 100 * count / every
+    return figure(share)
 
 
 def paper(results: Sequence[Results], marked: bool) -> list[list[str]]:
@@ -255,10 +264,11 @@ def _figures_by_method(results: Sequence[Results]) -> dict[tuple[str, str], floa
             ]
             for method, value in of_run:
                 known = figure_of.setdefault((method, column), value)
-                if known != value:
+                are_undefined = math.isnan(known) and math.isnan(value)
+                if known != value and not are_undefined:
                     raise UserError(
-                        f"{column}: {method} is {known:.2f} in one file and"
-                        f" {value:.2f} in another; give each set a name of its own"
+                        f"{column}: {method} is {figure(known)} in one file and"
+                        f" {figure(value)} in another; give each set a name of its own"
                         " with --dataset"
                     )
     return figure_of

@@ -21,6 +21,13 @@ def described(text: str) -> Any:
     return Meta(description=text)
 
 
+def rate(text: str) -> Any:
+    """The description of a figure that a results file may have as null: an error rate
+    of empty references is not defined (NaN).
+    """
+    return Meta(description=text, extra_json_schema={"type": ["number", "null"]})
+
+
 CHOICES = ("first_pass", "oracle", "reranked")
 """What is measured of each list: the first pass's best, the best of all, and the text
 that was chosen.
@@ -35,12 +42,14 @@ class MetricResult:
     higher_is_better: Annotated[
         bool, described("Whether a higher value is the better one.")
     ]
-    first_pass: Annotated[float, described("Of the first pass, in percent.")]
+    first_pass: Annotated[
+        float, rate("Of the first pass, in percent; null if it is not defined.")
+    ]
     oracle: Annotated[
         float,
-        described("Of the best hypothesis of each list under this metric, in percent."),
+        rate("Of the best hypothesis of each list under this metric, in percent."),
     ]
-    reranked: Annotated[float, described("Of the texts that were chosen, in percent.")]
+    reranked: Annotated[float, rate("Of the texts that were chosen, in percent.")]
     p_value: Annotated[
         float | None,
         described("Two-sided, of the difference between reranked and first pass."),

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rescore.cli import options
-from rescore.errors import UserError
+from rescore.errors import OptionError, UserError
 from rescore.options import Declared, OptionValues, option, read_file, written_file
 from rescore.research.probe_tasks import PROBES
 from rescore.research.vector_options import FineTuning, VectorOptions
@@ -136,6 +136,8 @@ def _of_sentences(
     from rescore.research import similarity
     from rescore.research.vectors import Embedder
 
+    if own.joined and len(models) < 2:
+        raise OptionError("--joined needs two or more --lm; give another --lm")
     pairs = similarity.read_pairs(own.pairs)
     groups = [models] if own.joined else [[lm] for lm in models]
     embedders = [Embedder(group, vectors) for group in groups]

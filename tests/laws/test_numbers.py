@@ -275,3 +275,23 @@ def judge(done: Done) -> None:
     assert error.startswith("rescore: error: ")
     assert len(error) < LONG, error
     assert re.search(r"\.jsonl|\btext\b|--\w|words", error), error
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_results_are_read_back(name: str) -> None:
+    """Also where a rate is not defined, which a results file has as null."""
+    write("test.jsonl", INPUTS[name])
+    report = Path("own.json")
+    report.unlink(missing_ok=True)
+    done = run_main("run", "test.jsonl", "--report", str(report))
+    if done.returncode or not json.loads(report.read_text())["metrics"]:
+        return
+    readers = (
+        ("report", "own.json"),
+        ("report", "own.json", "own.json", "--layout", "paper"),
+        ("check", "own.json", "--golden", "own.json"),
+    )
+    for words in readers:
+        read = run_main(*words)
+        assert read.returncode == 0, read.stderr
+        assert not NO_NUMBER.search(read.stdout), read.stdout

@@ -198,6 +198,7 @@ def write_files() -> None:
         Path(name).mkdir()
         text(Path(name) / "talk.txt", said)
     text(Path("two.csv"), "id,hyp,other\nu1,a b,a c\nu2,b,c\n")
+    text(Path("alone.jsonl"), '{"id": "u1", "text": "a b", "ref": "a c"}\n')
     (Path("other") / "one").mkdir(parents=True)
     text(Path("other/one/lm.arpa"), test_roads.arpa(0.7))
 
@@ -224,6 +225,20 @@ class OneRequest:
                 click.echo(client.post("/rescore", json=request).text)
 
 
+PREPARING = (
+    "tune dev.jsonl --column lm --no-bagging -o w.json",
+    "score dev.jsonl --lm ngram:one -o scored.jsonl",
+    "tune scored.jsonl --no-bagging -o lm.json",
+    "score dev.jsonl --lm tta:tiny --count-tokens -o counted.jsonl",
+    "rerank test.jsonl --weights w.json --report results.json",
+    "rerank test.jsonl --report better.json",
+    "tune raw.jsonl --decide mbr -o plain.json",
+    "score dev.jsonl --lm ngram:other/one -o forced.jsonl",
+    "run test.jsonl --dev dev.jsonl --lm ngram:one --report run.json",
+)
+"""Command lines that write files for the scenarios."""
+
+
 @pytest.fixture(scope="module", autouse=True)
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with the inputs, in which commands run; their outputs are removed."""
@@ -239,17 +254,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(service, "server", OneRequest)
         write_files()
         write_models()
-        for line in (
-            "tune dev.jsonl --column lm --no-bagging -o w.json",
-            "score dev.jsonl --lm ngram:one -o scored.jsonl",
-            "tune scored.jsonl --no-bagging -o lm.json",
-            "score dev.jsonl --lm tta:tiny --count-tokens -o counted.jsonl",
-            "rerank test.jsonl --weights w.json --report results.json",
-            "rerank test.jsonl --report better.json",
-            "tune raw.jsonl --decide mbr -o plain.json",
-            "score dev.jsonl --lm ngram:other/one -o forced.jsonl",
-            "run test.jsonl --dev dev.jsonl --lm ngram:one --report run.json",
-        ):
+        for line in PREPARING:
             done = run_main(*shlex.split(line))
             assert done.returncode == 0, done.stderr
         yield place
@@ -820,6 +825,9 @@ UNREAD = {
     "run test.jsonl --report a.json --report b.json": "--report is given 2 times",
     "rerank test.jsonl --weights w.json --weights mbr.json": "--weights is given 2",
     "score test.jsonl --lm ngram:one --device x": "--device",
+    "score test.jsonl --lm ngram:one --precision bf16": "--precision needs --lm of a",
+    "similarity pairs.tsv --lm tta:tiny --joined": "--joined needs two or more --lm",
+    "eval alone.jsonl --s2s lm": "no score 'lm' (found: none); choose another --s2s",
 }
 """Command lines with an option that nobody reads, and what the error says."""
 

@@ -9,7 +9,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,11 @@ from rescore.columns import Column
 from rescore.errors import UserError
 from rescore.files import PACKED
 from rescore.formats.best import RECORDS
+from rescore.formats.source import ReadOptions, Source
 from rescore.formats.times import TIMED
 from rescore.formats.writing import HELD, LOSSES
 from rescore.nbest import Audio, Header, Hypothesis, NbestList
+from rescore.parts import FORMATS
 from rescore.tuning import Tuned, TunedBy, Weights
 from tests.conftest import Run
 
@@ -369,3 +371,45 @@ def test_a_reranked_file_chooses_the_same(
     )
     assert once_more.returncode == 0, once_more.stderr
     assert (tmp_path / "y.trn").read_text().splitlines() == best
+
+
+class Bars:
+    """A format of another package, which knows nothing of combined scores."""
+
+    def sniff(self, source: Source) -> bool:
+        return "|" in source.head
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        lists: dict[str, NbestList] = {}
+        for _, row in source.filled():
+            name, score, text = row.split("|")
+            nbest = lists.setdefault(name, NbestList(name, []))
+            nbest.hypotheses.append(one(text, float(score)))
+        yield from lists.values()
+
+    def write(self, lists: Iterable[NbestList], path: str) -> None:
+        rows = []
+        for nbest in lists:
+            for hypothesis in nbest.hypotheses:
+                score = hypothesis.scores["s2s"]
+                rows.append(f"{nbest.id}|{score}|{hypothesis.text}\n")
+        Path(path).write_text("".join(rows))
+
+
+def test_a_reranked_file_of_another_package_chooses_the_same(
+    rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(FORMATS._parts, "bars", (Bars(), "bars"))
+    formats.write(voted(), str(tmp_path / "l.jsonl"))
+    weights = Weights.interpolation({"lm": 0.3}, Tuned(TunedBy.GIVEN))
+    weights.save(tmp_path / "w.json")
+    done = rescore("rerank", "l.jsonl", "--weights", "w.json", "-o", "x.bars")
+    assert done.returncode == 0, done.stderr
+    assert "x.bars: the format cannot hold all fields; not written: references" in (
+        done.stderr
+    )
+    assert rescore("rerank", "x.bars", "--best", "x.trn").returncode == 0
+    best = rescore("rerank", "l.jsonl", "--weights", "w.json", "--best", "-")
+    chosen = [line.split(maxsplit=1) for line in best.stdout.splitlines()]
+    expected = [f"{text} ({name})" for name, text in chosen]
+    assert (tmp_path / "x.trn").read_text().splitlines() == expected

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import click
 
 from rescore.cli import options
+from rescore.columns import FIRST_PASS
+from rescore.nbest import ranking
 from rescore.options import option
 
 
@@ -18,7 +20,7 @@ class Words(options.Lists):
     most: int = option(10, "Number of words.", metavar="N", low=1)
 
 
-@options.command("words")
+@options.command("words", inputs=options.UNMEASURED)
 def command(own: Words, inputs: options.InputOptions) -> None:
     """Count the words of the best hypotheses of N-best lists.
 
@@ -27,6 +29,7 @@ def command(own: Words, inputs: options.InputOptions) -> None:
     """
     counts = Counter[str]()
     for nbest in inputs.iterate(own.nbest):
-        counts.update(nbest.hypotheses[0].text.split())
+        best, *_ = ranking(nbest, nbest.column(FIRST_PASS))
+        counts.update(nbest.hypotheses[best].text.split())
     for word, number in counts.most_common(own.most):
         click.echo(f"{number} {word}")

@@ -24,13 +24,7 @@ from rescore.asr.formats.contents import CtmWord, ctm_words, cue_words, cues, ki
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.references import STM, cheapest, readings
-from rescore.formats.source import (
-    UNORDERED,
-    UNTIMED,
-    InputWarnings,
-    Source,
-    sniff,
-)
+from rescore.formats.source import UNORDERED, UNTIMED, InputWarnings, Source, sniff
 from rescore.formats.text import check_ids, split_id, split_trn, stem_of
 from rescore.formats.times import (
     Span,
