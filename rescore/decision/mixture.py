@@ -41,6 +41,11 @@ class Mixture:
     (`rescore.tuning.agreement`); else they were tuned.
     """
 
+    @property
+    def origin(self) -> str | None:
+        """The origin of the votes in a signature; None for tuned votes."""
+        return "agreement" if self.estimated else None
+
     def __post_init__(self) -> None:
         numbers = [*self.votes.values(), *self.scales.values()]
         usable = all(0 <= number < math.inf for number in numbers)

@@ -15,7 +15,6 @@ from functools import cached_property
 
 import numpy as np
 
-from rescore.config import AGREEMENT
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.metrics import Metric, list_statistics, oracle, value
@@ -270,7 +269,7 @@ def sign(
         scale=decide.scale,
         deciding=decide.signed,
         objective=_objective(used, name, settings, lists),
-        votes=AGREEMENT if weights.mixture and weights.mixture.estimated else None,
+        votes=weights.mixture.origin if weights.mixture else None,
         tuned=tuned.signature,
         lists=content(lists, weights.weights),
         test=test.signature if test else None,
