@@ -74,6 +74,7 @@ def command(
         word_bonus=own.word_bonus,
         token_bonus=own.token_bonus,
     )
+    config = options.with_one_metric(config)
     lists = inputs.read(own.nbest, need_references=True)
     dev_lists = inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src)
     about = shown(", ".join(own.nbest))

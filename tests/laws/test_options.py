@@ -189,6 +189,13 @@ def write_files() -> None:
             )
         systems[name] = own
     formats.write(combined(systems), "votes.jsonl")
+    long = []
+    for number in range(8):
+        said = "a b c d".split()[: 2 + number % 3]
+        hypotheses = [Hypothesis(" ".join(said[:-1]), {"s2s": -1.0})]
+        hypotheses.append(Hypothesis(" ".join(said), {"s2s": -9.0}))
+        long.append(NbestList(f"u{number}", hypotheses, (" ".join(said),)))
+    formats.write(long, "long.jsonl")
     text(Path("case.txt"), "u1 a goldman sachs\nu2 b\n")
     text(Path("named.txt"), "gold man sacks\nblue b c\n")
     text(Path("lines2"), "a b\nc d e\n")
@@ -355,13 +362,14 @@ SCENARIOS: dict[str, dict[str, str]] = {
     "--weight": {"*": "--lm ngram:one | --weight 0.9"},
     "--word-bonus": {
         "*": "| --word-bonus",
+        "compare": "! long.jsonl --dev long.jsonl --lm ngram:one | --word-bonus",
         "run": "--lm ngram:one --dev dev.jsonl | --word-bonus 5",
     },
     "--token-bonus": {
         "*": "! counted.jsonl --column tta --no-bagging | --token-bonus",
         "run": "--lm tta:tiny --dev dev.jsonl --no-bagging | --token-bonus 2",
         "compare": (
-            "! test.jsonl --dev dev.jsonl --lm tta:tiny --no-bagging | --token-bonus"
+            "! test.jsonl --dev raw.jsonl --lm tta:tiny --no-bagging | --token-bonus"
         ),
     },
     "--boost": {
@@ -465,6 +473,7 @@ SCENARIOS: dict[str, dict[str, str]] = {
         "*": "--metric bleu --metric comet --src test.src | --comet-model d",
         "tune": "--metric bleu --src dev.src | --comet-model d",
         "serve": "| --comet-model d",
+        "compare": "--metric bleu --src test.src | --comet-model d",
         "analyse": "--src test.src --metric comet | --comet-model d",
         "correlate": "| --comet-model d",
     },
@@ -691,7 +700,10 @@ def seen(done: tuple[Done, dict[str, bytes]]) -> Any:
     written = {
         name: re.sub(numbers.encode(), b"", content) for name, content in files.items()
     }
-    return shown.returncode, re.sub(numbers, "", shown.stdout), written
+    table = re.sub(numbers, "", shown.stdout)
+    if "hyp/s" in table:  # hypotheses per second stand last
+        table = re.sub(r"\s+[\d,]+$", "", table, flags=re.MULTILINE)
+    return shown.returncode, table, written
 
 
 @cache
