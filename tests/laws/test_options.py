@@ -191,7 +191,7 @@ def write_files() -> None:
     formats.write(combined(systems), "votes.jsonl")
     long = []
     for number in range(8):
-        said = "a b c d".split()[: 2 + number % 3]
+        said = ["a", "b", "c", "d"][: 2 + number % 3]
         hypotheses = [Hypothesis(" ".join(said[:-1]), {"s2s": -1.0})]
         hypotheses.append(Hypothesis(" ".join(said), {"s2s": -9.0}))
         long.append(NbestList(f"u{number}", hypotheses, (" ".join(said),)))
