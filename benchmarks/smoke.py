@@ -27,10 +27,12 @@ from common import ROOT
 
 import models
 from rescore import formats
+from rescore.asr.systems import combined
 from rescore.nbest import NbestList
 
 BENCHMARKS = ROOT / "benchmarks"
 RUNS = {
+    "agreement.py": ["systems.jsonl --draws 2"],
     "beam.py": ["pairs.jsonl beam.jsonl --model unified --beam 2 --first 3"],
     "compare.py": ["lists.json --size tiny --hypotheses 20 --repeats 1"],
     "conditional.py": [
@@ -101,12 +103,27 @@ def prepare(folder: Path) -> None:
     write_lines(folder / "source.txt", map(backwards, target))
     pairs = [replace(nbest, source=backwards(nbest.references[0])) for nbest in lists]
     formats.write(pairs, str(folder / "pairs.jsonl"))
+    write_systems(lists, folder / "systems.jsonl")
     for kind in ("tta", "unified"):
         models.make(kind, "tiny", folder / kind)
     models.SIZES["tiny"]().save(folder / "tiny.json")
     run(folder, "gpu/pack.py", "target.txt --tokenizer tta/tokenizer.json --out shards")
     write_recordings(folder)
     write_pages(folder / "pages", target)
+
+
+def write_systems(lists: list[NbestList], path: Path) -> None:
+    """Write combined lists of four systems, each of which has one hypothesis of each
+    list.
+    """
+    systems = {}
+    for place, name in enumerate("abcd"):
+        own = []
+        for nbest in lists:
+            chosen = nbest.hypotheses[min(place, len(nbest.hypotheses) - 1)]
+            own.append(replace(nbest, hypotheses=[chosen]))
+        systems[name] = own
+    formats.write(combined(systems), str(path))
 
 
 def write_pages(folder: Path, sentences: list[str]) -> None:
