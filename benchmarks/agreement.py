@@ -10,35 +10,31 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
 import rescore
+from rescore.asr.systems import combined
+from rescore.columns import FIRST_PASS
+from rescore.dataset import Dataset
+from rescore.decision.mixture import system_texts
 from rescore.nbest import Hypothesis, NbestList
 
 MOST = 8
 """Systems of a subset, at most."""
 
 
-def subset(lists: Sequence[NbestList], systems: Sequence[str]) -> Iterator[NbestList]:
-    """Yield the lists of some systems, whose texts come in the order of the systems."""
-    for nbest in lists:
-        kept = {}
-        for name in systems:
-            for place, hypothesis in enumerate(nbest.hypotheses):
-                if name in hypothesis.scores:
-                    kept.setdefault(place, hypothesis)
-        hypotheses = []
-        for hypothesis in kept.values():
-            own = {name: 0.0 for name in systems if name in hypothesis.scores}
-            share = float(np.log(len(own) / len(systems)))
-            scores = {"s2s": share, **own}
-            hypotheses.append(Hypothesis(hypothesis.text, scores, hypothesis.origin))
-        records = {name: nbest.header.records[name] for name in systems}
-        header = replace(nbest.header, records=records)
-        yield replace(nbest, hypotheses=hypotheses, header=header)
+def outputs(lists: Sequence[NbestList]) -> dict[str, list[NbestList]]:
+    """Return the outputs of the systems of combined lists."""
+    systems = {}
+    for name in Dataset.of(lists).header.systems:
+        own = []
+        for nbest, text in zip(lists, system_texts(lists, name), strict=True):
+            hypothesis = Hypothesis(text, {FIRST_PASS: 0.0})
+            own.append(NbestList(nbest.id, [hypothesis], nbest.references))
+        systems[name] = own
+    return systems
 
 
 def error_rate(lists: Sequence[NbestList], **options: object) -> float:
@@ -55,13 +51,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=101)
     options = parser.parse_args()
     lists = rescore.read(options.file)
-    systems = lists.header.systems
+    systems = outputs(lists)
     draw = random.Random(options.seed)
     rows = []
     for _ in range(options.draws):
         number = draw.randint(3, min(MOST, len(systems)))
-        chosen = draw.sample(systems, number)
-        own = list(subset(lists, chosen))
+        chosen = draw.sample(sorted(systems), number)
+        own = list(combined({name: systems[name] for name in chosen}))
         ties = error_rate(own, votes="equal", no_word=1.0)
         equal = error_rate(own, votes="equal")
         agreed = error_rate(own)
