@@ -327,8 +327,7 @@ def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
     """Return all places, the best first: the rule for order and ties. Code that picks
     the first of equals uses `tie_order`.
 
-    The higher score comes first; of equal scores the toolkit's own hypothesis, then the
-    order of the file.
+    The higher score comes first; equal scores are in `tie_order`.
     """
     return sorted(tie_order(nbest), key=lambda place: -scores[place])
 

@@ -2,14 +2,18 @@
 
 A feature gives weights to columns of scores (`rescore.columns`). It is a class of the
 table `rescore.parts.FEATURES`; another package adds one by an entry point of the group
-`rescore.features`. `rescore.plan.resolve` asks each feature of the table, in its order:
+`rescore.features`. The plan (`rescore.plan`) asks each feature of the table, in this
+order:
 
     check              before anything is read: do the options contradict each other?
+    further_metrics    which metrics show what the feature gains and costs?
     check_lists        when lists are read: do they suit the feature?
     expansion          what adds the feature's column to the lists?
     counted            of which model are tokens counted?
     weighted           which columns have a weight, and which weights are tuned?
     untuned_weights    which weights do the options set, if nothing is tuned?
+
+Reports ask `notes` about the weights that were tuned.
 
 Each method has an answer for a feature that it does not concern, so a feature defines
 only what it needs. A feature that counts something in texts is a subclass of
@@ -119,7 +123,7 @@ class Situation:
     weighted: tuple[WeightedColumn, ...] = ()
     """The columns to which features before this one in the table gave weights."""
     reasons: list[Reason] = field(default_factory=list)
-    """The reasons that features gave."""
+    """The reasons of all decisions so far, of the plan and of features."""
 
     def note(self, subject: str, decision: object, why: str) -> None:
         """Add the reason of a decision.

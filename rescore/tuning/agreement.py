@@ -13,11 +13,12 @@ the votes from harm:
 - Systems that are much nearer to each other than their error rates say (copies, models
   of one family) are a group. A group shares a vote, and its systems say nothing about
   each other's errors.
-- Estimates that differ from the median by less than a factor count as equal. The vote
-  of a system is (1 / its estimate)^(1 - 1 / groups).
-- With fewer than three groups nothing is estimated, and groups have equal votes. So
-  they have if four groups are two pairs that agree: nothing tells which of the pairs
-  shares errors.
+- Each estimate is divided by the median, and moved towards 1 by a factor that falls
+  with the number of groups (`TOLERANCE`); it is 1 if it is nearer to 1 than this. The
+  vote of a system is (1 / this quotient)^(1 - 1 / groups), divided by the number of
+  systems in its group.
+- Groups have equal votes if there are fewer than three, or if four groups form two
+  pairs that agree: nothing tells which pair shares errors.
 """
 
 from __future__ import annotations
@@ -44,16 +45,16 @@ NEAR_OF_THREE = 0.15
 """Of three systems, two are a group if their distance is less than this share of their
 distances to the third.
 """
-EQUAL = 0.6
-"""Natural log of the factor below which estimates count as equal, times the square root
-of the number of groups.
+TOLERANCE = 0.6
+"""Natural log of the factor within which estimates count as equal, times the square
+root of the number of groups.
 """
 AMBIGUOUS = 0.15
 """Four groups are two pairs if the sum of the distances within the pairs is less than
 the largest such sum by more than this share.
 """
 LEAST_RATE = 0.003
-"""The least error rate that votes are made of."""
+"""The least error rate that votes are made of, as a share of the words."""
 SAMPLES = 200
 """Bootstrap samples of the interval of an estimate."""
 
@@ -103,7 +104,7 @@ def agreement(
     votes = 1 / sizes
     if not _are_pairs(matrix, groups):
         # Many groups say more: their votes differ more.
-        votes *= _shrunk(rates, EQUAL / math.sqrt(number)) ** (1 / number - 1)
+        votes *= _shrunk(rates, TOLERANCE / math.sqrt(number)) ** (1 / number - 1)
     random = np.random.default_rng(SEED)
     size = len(distances)
     times = random.multinomial(size, np.full(size, 1 / size), SAMPLES).astype(float)
@@ -235,8 +236,9 @@ def _are_near(matrix: Floats, i: int, j: int) -> bool:
 def _are_pairs(matrix: Floats, groups: Sequence[int]) -> bool:
     """Return whether four groups are two pairs that agree.
 
-    Of independent systems all three sums of two distances, d_12 + d_34 and so on, are
-    the sum of the four error rates.
+    The first system of each group stands for the group. Of independent systems all
+    three sums of two distances, d_12 + d_34 and so on, are equal: the sum of the four
+    error rates. A small sum shows two pairs.
 
     Args:
         matrix: The distance of each pair of systems (systems, systems).
@@ -279,8 +281,8 @@ def _hats(matrices: Floats, groups: Sequence[int]) -> Floats:
 
 
 def _shrunk(rates: Floats, equal: float) -> Floats:
-    """Return error rates as factors of their median, each nearer to 1 by the same
-    factor, and 1 within this factor.
+    """Return each error rate divided by the median, moved towards 1 by a factor; 1 if
+    it is nearer to 1 than this factor.
 
     Args:
         rates: The estimates (systems,).
