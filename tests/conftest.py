@@ -37,7 +37,7 @@ from rescore.parts import KINDS
 from rescore.tuning import search
 
 # of `make test`: a test's own make would print its folders
-for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):
+for name in ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "TESTS"):
     os.environ.pop(name, None)
 # the networks here are tiny: threads would only wait for each other
 torch.set_num_threads(1)
