@@ -40,8 +40,8 @@ class Decided:
 
     def ranked(self) -> Iterator[tuple[NbestList, str]]:
         """Yield each list, sorted by the combined score that it was decided with, and
-        the text that was chosen for it: that of the first hypothesis, unless the list
-        does not have it.
+        the text that was chosen for it. The hypothesis with this text stands first, if
+        there is one.
         """
         every = self.folded or [self.weights] * len(self.lists)
         for nbest, text, weights in zip(self.lists, self.texts, every, strict=True):

@@ -16,7 +16,6 @@ import itertools
 import json
 import lzma
 import os
-import re
 import shutil
 import sys
 import zlib
@@ -63,50 +62,6 @@ def ending_of(path: str) -> str:
         '.trn'
     """
     return Path(unpacked_name(path)).suffix
-
-
-AUDIO_PATH = re.compile(
-    r"\.(?:wav|flac|mp3|ogg|m4a|opus|sph|mfc|plp|fbk)(?:@\d+(?:\.\d+)?)?$",
-    re.IGNORECASE,
-)
-"""The ending of an id that is the path of an audio file, or of a part of the file that
-starts at a second.
-"""
-
-
-def without_blanks(path: str) -> str:
-    """Return a path of an audio file as an id: blanks and round brackets, which no file
-    of texts with ids can hold, are written as in URLs (`%20`).
-    """
-    if AUDIO_PATH.search(path) is None:
-        return path
-    return re.sub(r"[\s()]", lambda match: f"%{ord(match[0]):02X}", path)
-
-
-def short(name: str) -> str:
-    """Return an id; of a path of an audio file, its name without folder and ending.
-
-    Args:
-        name: The id.
-
-    Example:
-        >>> short("calls/talk.2024-01-01.wav")
-        'talk.2024-01-01'
-    """
-    return tail(name, 1)
-
-
-def tail(name: str, depth: int) -> str:
-    """Return an id; of a path of an audio file, its last parts without the ending.
-
-    Args:
-        name: The id.
-        depth: The number of parts.
-    """
-    if AUDIO_PATH.search(name) is None:
-        return name
-    parts = re.split(r"[/\\]+", AUDIO_PATH.sub("", without_blanks(name)))
-    return "/".join(parts[-depth:])
 
 
 def absent(path: Path) -> str:

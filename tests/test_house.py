@@ -46,7 +46,7 @@ LAYERS = [
     ["options"],
     ["parts"],
     ["files"],
-    ["errors", "pace", "version"],
+    ["errors", "ids", "pace", "version"],
 ]
 """The core, from the roof to the ground."""
 HEIGHT = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}

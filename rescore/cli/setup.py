@@ -23,6 +23,7 @@ from rescore.errors import UserError
 from rescore.files import write_text
 from rescore.formats.reading import fairseq_logs, iterate
 from rescore.formats.source import Source, sniff
+from rescore.ids import SOUNDS
 from rescore.lms import shipped, shipped_models
 from rescore.lms.cards import describe, model_card
 from rescore.options import Declared, option
@@ -215,8 +216,6 @@ def _candidates(place: Path) -> Iterator[tuple[str, Iterable[Path]]]:
 
 MOST_FILES = 2000
 """Files that are opened to find lists, at most."""
-SOUNDS = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".sph")
-"""Endings of files that are not opened."""
 
 
 def _by_contents(paths: Iterable[Path]) -> Iterator[tuple[str, list[Path]]]:

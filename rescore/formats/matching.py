@@ -12,17 +12,12 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from rescore.errors import UserError
-from rescore.files import AUDIO_PATH, short, tail, without_blanks
+from rescore.ids import is_path, short, tail, without_blanks
 
 T = TypeVar("T")
 
 DEEPEST = 8
 """Parts of a path that are compared, at most."""
-
-
-def is_path(name: str) -> bool:
-    """Return whether an id is the path of an audio file, or of a part of one."""
-    return AUDIO_PATH.search(name) is not None
 
 
 def part_of(path: str, offset: object) -> str:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
-from rescore.files import short
 from rescore.formats.matching import matched
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
@@ -32,6 +31,7 @@ from rescore.formats.text import (
     undo_marks,
 )
 from rescore.formats.texts import kind_of_texts, texts_by_id
+from rescore.ids import short
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.parts import FORMATS
 

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from rescore.columns import FIRST_PASS, RANK, SUM
 from rescore.errors import UserError, counted
-from rescore.files import opened, without_blanks
+from rescore.files import opened
 from rescore.formats.records import (
     GENERIC,
     ROLES,
@@ -33,6 +33,7 @@ from rescore.formats.text import (
     strip_markup,
 )
 from rescore.formats.writing import check_holds, line, unmarked
+from rescore.ids import without_blanks
 from rescore.nbest import Header, Hypothesis, NbestList, as_ranked, ranked_by
 
 log = logging.getLogger(__name__)
@@ -427,8 +428,8 @@ def _column(records: Records, role: str, names: list[str], path: str) -> str | N
 
 
 def _text_column(names: list[str], role: str) -> str | None:
-    """Return the column of references or source texts; where no column has this role,
-    that of the only text.
+    """Return the column of references or source texts: the column of this role, or else
+    the only column with a text.
     """
     lower = {name.lower().strip(): name for name in names}
     for key in keys_of_role(lower, role):

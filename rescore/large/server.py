@@ -82,7 +82,9 @@ SLACK = 1e-3
 
 
 class _Patience(Retry):
-    """Repeats that wait no longer than `LONGEST_WAIT`, whatever a server asks for."""
+    """Repeats of requests: they wait `LONGEST_WAIT` seconds at most, also if the server
+    asks for more.
+    """
 
     def get_retry_after(self, response: urllib3.BaseHTTPResponse) -> float | None:
         """Return the seconds that an answer's Retry-After asks for, or fewer."""

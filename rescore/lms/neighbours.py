@@ -12,7 +12,7 @@ from itertools import groupby, islice
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.files import AUDIO_PATH
+from rescore.ids import without_ending
 from rescore.lms.base import WithNeighbours
 from rescore.nbest import NbestList, ranking
 
@@ -30,7 +30,7 @@ def recording(nbest_id: str) -> str:
         nbest_id: The id of an utterance.
     """
     # an audio file is the utterance; its ending names no recording
-    name = AUDIO_PATH.sub("", nbest_id)
+    name = without_ending(nbest_id)
     return re.sub(r"(^|[-_./:])[^-_./:]*$", "", name)
 
 

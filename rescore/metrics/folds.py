@@ -11,7 +11,7 @@ import numpy as np
 import re2
 
 from rescore.errors import UserError, counted
-from rescore.files import short
+from rescore.ids import short
 from rescore.metrics.base import Counts
 from rescore.nbest import NbestList, content_key, hash_of_set
 

@@ -12,8 +12,8 @@ of `test_options` give. The judge sees after each line:
 
 and on samples of the lines:
 
-- an option without which all outputs are the same (an option that never acts in several
-  lines is told, with the lines);
+- each option is left out once: an option that never changes an output in several lines
+  is listed with these lines;
 - the same figures where the lists stand in another order;
 - the same figures of the written lists, when they are read back.
 """

@@ -1,5 +1,5 @@
-"""Law: a command gives figures that are numbers, or an error of one line that names a
-file or an argument, whatever the lists hold.
+"""Law: for any lists, a command gives figures that are numbers, or an error of one line
+that names a file or an argument.
 
 Each command that reads lists runs on each odd input, with all metrics and decisions.
 Where nothing can be measured, a figure is `-`.

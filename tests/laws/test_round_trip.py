@@ -1,5 +1,5 @@
-"""Law: what is written is read back as the same, or the loss is told; and a reranked
-file chooses the same texts, with the same figures, as the command that wrote it.
+"""Law: a written file is read back as the same lists, or a warning tells the loss.
+A reranked file chooses the texts of the command that wrote it, with the same figures.
 """
 
 from __future__ import annotations

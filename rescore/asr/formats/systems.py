@@ -12,7 +12,6 @@ from dataclasses import replace
 from rescore import formats
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
-from rescore.files import short
 from rescore.formats.matching import matched
 from rescore.formats.outputs import is_text
 from rescore.formats.reading import check_options
@@ -20,6 +19,7 @@ from rescore.formats.records import SYSTEM
 from rescore.formats.references import TextFile, best_lists, first_reading
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_numbers, check_ids
+from rescore.ids import short
 from rescore.nbest import NbestList, elected
 
 log = logging.getLogger(__name__)
