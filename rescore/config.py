@@ -7,6 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rescore.decision.mixture import AGREEMENT
 from rescore.lms.base import length_power
 from rescore.metrics import MetricOptions
 from rescore.options import Declared, OptionValues, option
@@ -17,8 +18,8 @@ Bonus = bool | float | None
 None for what suits.
 """
 
-AGREEMENT, EQUAL = "agreement", "equal"
-"""Ways to give votes to several systems without references."""
+EQUAL = "equal"
+"""The value of --votes for equal votes."""
 
 MODELS, WEIGHTS, TUNING = "Language models", "Weights", "Tuning"
 FEATURE = "Features"

@@ -45,7 +45,7 @@ from rescore.parts import FEATURES
 from rescore.refusals import check_decision, refuse_several_sources, refuse_tuning
 from rescore.taken import check_read, flags_set
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
-from rescore.tuning.agreement import agreement
+from rescore.tuning.agreement import Agreement
 from rescore.tuning.folds import choose_columns
 
 log = logging.getLogger(__name__)
@@ -493,7 +493,7 @@ class _Resolver:
             return weights
         if self._config.votes == EQUAL or at.of_requests:
             return weights
-        votes = agreement(at.lists, systems, words).votes
+        votes = Agreement(at.lists, systems, words).votes
         mixture = Mixture(votes, estimated=True)
         at.note("votes", named(mixture), "the agreement of the systems")
         return replace(weights, mixture=mixture)

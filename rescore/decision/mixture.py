@@ -22,6 +22,10 @@ from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 
 Floats = npt.NDArray[np.float64]
+AGREEMENT = "agreement"
+"""The origin of votes that follow from the agreement of the systems: the name in
+signatures, and as a value of --votes.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Mixture:
     @property
     def origin(self) -> str | None:
         """The origin of the votes in a signature; None for tuned votes."""
-        return "agreement" if self.estimated else None
+        return AGREEMENT if self.estimated else None
 
     def __post_init__(self) -> None:
         numbers = [*self.votes.values(), *self.scales.values()]
@@ -100,19 +104,27 @@ def system_texts(lists: Sequence[NbestList], system: str) -> list[str]:
     """Return the best text of one system in each list; an empty text for a list to
     which it gave none.
     """
-    texts = []
-    with_new_words = unrecognised()
-    for nbest in lists:
-        own = []
-        for hypothesis in nbest.hypotheses:
-            if system in hypothesis.scores and hypothesis.origin not in with_new_words:
-                own.append(hypothesis)
-        if own:
-            best = max(own, key=lambda hypothesis: hypothesis.scores[system])
-            texts.append(best.text)
-        else:
-            texts.append("")
-    return texts
+    return [best_texts(nbest, [system])[0] or "" for nbest in lists]
+
+
+def best_texts(nbest: NbestList, systems: Sequence[str]) -> list[str | None]:
+    """Return the best text of each system; None for a system that gave none.
+
+    Args:
+        nbest: A list with the columns of the systems.
+        systems: The names of the systems.
+    """
+    new = unrecognised()
+    best: dict[str, Hypothesis] = {}
+    for hypothesis in nbest.hypotheses:
+        if hypothesis.origin in new:
+            continue
+        for name in systems:
+            if name not in hypothesis.scores:
+                continue
+            if name not in best or hypothesis.scores[name] > best[name].scores[name]:
+                best[name] = hypothesis
+    return [best[name].text if name in best else None for name in systems]
 
 
 def system_posteriors(

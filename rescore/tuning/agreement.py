@@ -26,13 +26,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
-from rescore.columns import unrecognised
+from rescore.decision.mixture import best_texts
 from rescore.metrics.significance import SEED, in_order
 from rescore.nbest import NbestList
 
@@ -70,56 +72,77 @@ class Estimate:
     """The upper bound."""
 
 
-@dataclass(frozen=True, slots=True)
 class Agreement:
     """What systems say about each other."""
 
-    estimates: dict[str, Estimate]
-    """The estimate of each system; empty if there are fewer than three groups."""
-    votes: dict[str, float]
-    """The vote of each system; the largest is 1."""
+    def __init__(
+        self,
+        lists: Sequence[NbestList],
+        systems: Sequence[str],
+        words: Callable[[str], Sequence[str]],
+    ) -> None:
+        """Measure the distances between the systems.
 
+        Args:
+            lists: Lists of the systems; references are not read.
+            systems: The names of the systems.
+            words: Cuts texts into words; equal words have no distance.
+        """
+        self._systems = systems
+        self._distances, self._lengths = _distances(in_order(lists), systems, words)
+        (self._matrix,) = self._sampled(np.ones((1, len(self._distances))))
+        self._groups = _groups(self._matrix)
 
-def agreement(
-    lists: Sequence[NbestList],
-    systems: Sequence[str],
-    words: Callable[[str], Sequence[str]],
-) -> Agreement:
-    """Return the estimated error rates and the votes of systems.
+    def _sampled(self, times: Floats) -> Floats:
+        """Return the distance of each pair of systems in samples of the lists.
 
-    Args:
-        lists: Lists of the systems; references are not read.
-        systems: The names of the systems.
-        words: Cuts texts into words; equal words have no distance.
-    """
-    distances, lengths = _distances(in_order(lists), systems, words)
-    once = np.ones((1, len(distances)))
-    (matrix,) = _rates(once, distances, lengths, len(systems))
-    groups = _groups(matrix)
-    sizes = np.array([groups.count(group) for group in groups], dtype=np.float64)
-    number = len(set(groups))
-    if number < 3:
-        return Agreement({}, _as_votes(systems, 1 / sizes))
-    rates = _hats(matrix[None], groups)[0]
-    votes = 1 / sizes
-    if not _are_pairs(matrix, groups):
-        # Many groups say more: their votes differ more.
-        votes *= _shrunk(rates, TOLERANCE / math.sqrt(number)) ** (1 / number - 1)
-    random = np.random.default_rng(SEED)
-    size = len(distances)
-    times = random.multinomial(size, np.full(size, 1 / size), SAMPLES).astype(float)
-    drawn = _hats(_rates(times, distances, lengths, len(systems)), groups)
-    lows, highs = np.percentile(drawn, (2.5, 97.5), axis=0)
-    estimates = {}
-    for place, name in enumerate(systems):
-        bounds = (rates[place], lows[place], highs[place])
-        estimates[name] = Estimate(*(100 * max(0.0, float(one)) for one in bounds))
-    return Agreement(estimates, _as_votes(systems, votes))
+        Args:
+            times: How often each list counts in each sample, of shape (samples, lists).
 
+        Returns:
+            Symmetric matrices of shape (samples, systems, systems).
+        """
+        return _shares(times, self._distances, self._lengths, len(self._systems))
 
-def _as_votes(systems: Sequence[str], votes: Floats) -> dict[str, float]:
-    """Return the vote of each system, the largest of which is 1."""
-    return dict(zip(systems, (votes / votes.max()).tolist(), strict=True))
+    @property
+    def _group_count(self) -> int:
+        """The number of groups; below three, nothing is estimated."""
+        return len(set(self._groups))
+
+    @cached_property
+    def _error_rates(self) -> Floats:
+        """The estimate of each system, as a share of the words."""
+        return _hats(self._matrix[None], self._groups)[0]
+
+    @property
+    def votes(self) -> dict[str, float]:
+        """The vote of each system; the largest is 1."""
+        sizes = [self._groups.count(group) for group in self._groups]
+        votes = 1 / np.array(sizes, dtype=np.float64)
+        if self._group_count >= 3 and not _are_pairs(self._matrix, self._groups):
+            tolerance = TOLERANCE / math.sqrt(self._group_count)
+            # Many groups say more: their votes differ more.
+            power = 1 / self._group_count - 1
+            votes *= _shrunk(self._error_rates, tolerance) ** power
+        shares = (votes / votes.max()).tolist()
+        return dict(zip(self._systems, shares, strict=True))
+
+    def estimates(self) -> dict[str, Estimate]:
+        """Return the estimate of each system; none if there are fewer than three
+        groups.
+        """
+        if self._group_count < 3:
+            return {}
+        generator = np.random.default_rng(SEED)
+        number = len(self._distances)
+        counts = generator.multinomial(number, np.full(number, 1 / number), SAMPLES)
+        drawn = _hats(self._sampled(counts.astype(np.float64)), self._groups)
+        lows, highs = np.percentile(drawn, (2.5, 97.5), axis=0)
+        estimates = {}
+        for place, name in enumerate(self._systems):
+            bounds = (self._error_rates[place], lows[place], highs[place])
+            estimates[name] = Estimate(*(100 * max(0.0, float(one)) for one in bounds))
+        return estimates
 
 
 def _distances(
@@ -142,7 +165,7 @@ def _distances(
     distances = np.zeros((len(lists), len(pairs)))
     lengths = np.zeros_like(distances)
     for row, nbest in enumerate(lists):
-        texts = _texts(nbest, systems)
+        texts = best_texts(nbest, systems)
         spoken: list[Sequence[str] | None] = []
         for text in texts:
             spoken.append(None if text is None else list(words(text)))
@@ -157,23 +180,7 @@ def _distances(
     return distances, lengths
 
 
-def _texts(nbest: NbestList, systems: Sequence[str]) -> list[str | None]:
-    """Return the best text of each system; None for a system without a text."""
-    new = unrecognised()
-    best: dict[str, tuple[float, str]] = {}
-    for hypothesis in nbest.hypotheses:
-        if hypothesis.origin in new:
-            continue
-        for name in systems:
-            score = hypothesis.scores.get(name)
-            if score is None:
-                continue
-            if name not in best or score > best[name][0]:
-                best[name] = (score, hypothesis.text)
-    return [best[name][1] if name in best else None for name in systems]
-
-
-def _rates(times: Floats, distances: Floats, lengths: Floats, number: int) -> Floats:
+def _shares(times: Floats, distances: Floats, lengths: Floats, number: int) -> Floats:
     """Return the distance of each pair of systems, as a share of their words.
 
     Args:
@@ -226,9 +233,7 @@ def _are_near(matrix: Floats, i: int, j: int) -> bool:
         return bool(distance < NEAR_OF_THREE * nearest)
     expected = 0.0
     for place in (i, j):
-        hats = []
-        for k, l in combinations(others, 2):  # noqa: E741 (as in the formula)
-            hats.append((matrix[place, k] + matrix[place, l] - matrix[k, l]) / 2)
+        hats = [_hat(matrix, place, *pair) for pair in combinations(others, 2)]
         expected += max(float(np.median(hats)), 0.0)
     return bool(distance < NEAR * expected)
 
@@ -256,6 +261,18 @@ def _are_pairs(matrix: Floats, groups: Sequence[int]) -> bool:
     return bool(max(sums) - min(sums) > AMBIGUOUS * max(sums))
 
 
+def _hat(distances: Floats, i: int, j: int, k: int) -> Any:
+    """Return the estimate of system i by systems j and k, of shape (...).
+
+    Args:
+        distances: The distances of systems, of shape (..., systems, systems).
+        i: The place of the system.
+        j: The place of one other system.
+        k: The place of the other.
+    """
+    return (distances[..., i, j] + distances[..., i, k] - distances[..., j, k]) / 2
+
+
 def _hats(matrices: Floats, groups: Sequence[int]) -> Floats:
     """Return the estimate of each system in each sample: the median of its hats over
     all pairs of systems of two other groups.
@@ -274,8 +291,7 @@ def _hats(matrices: Floats, groups: Sequence[int]) -> Floats:
         hats = []
         for j, k in combinations(others, 2):
             if groups[j] != groups[k]:
-                hat = (matrices[:, i, j] + matrices[:, i, k] - matrices[:, j, k]) / 2
-                hats.append(hat)
+                hats.append(_hat(matrices, i, j, k))
         estimates[:, i] = np.median(np.stack(hats), axis=0)
     return estimates
 

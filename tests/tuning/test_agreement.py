@@ -14,7 +14,7 @@ from rescore.asr.systems import combined
 from rescore.columns import FIRST_PASS
 from rescore.metrics import METRICS
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning.agreement import agreement
+from rescore.tuning.agreement import Agreement
 
 WORDS = [f"w{number}" for number in range(300)]
 
@@ -49,8 +49,8 @@ def systems(
 
 def seen(outputs: dict[str, list[NbestList]]) -> tuple[dict[str, float], list[float]]:
     """The votes, and the estimates in percent."""
-    result = agreement(list(combined(outputs)), list(outputs), str.split)
-    return result.votes, [one.rate for one in result.estimates.values()]
+    result = Agreement(list(combined(outputs)), list(outputs), str.split)
+    return result.votes, [one.rate for one in result.estimates().values()]
 
 
 def test_independent_errors_are_estimated() -> None:
@@ -59,8 +59,8 @@ def test_independent_errors_are_estimated() -> None:
     assert np.allclose(estimates, [100 * rate for rate in rates], rtol=0.2, atol=1)
     ordered = list(votes.values())
     assert ordered == sorted(ordered, reverse=True) and ordered[0] == 1.0
-    result = agreement(list(combined(systems(rates))), "abcde", str.split)
-    for one, rate in zip(result.estimates.values(), rates, strict=True):
+    result = Agreement(list(combined(systems(rates))), "abcde", str.split)
+    for one, rate in zip(result.estimates().values(), rates, strict=True):
         assert one.low < one.rate < one.high
         assert one.low - 1 < 100 * rate < one.high + 1
 
@@ -154,5 +154,5 @@ def test_words_are_compared_as_the_metric_does() -> None:
         hypothesis = nbest.hypotheses[0]
         nbest.hypotheses[0] = Hypothesis(hypothesis.text.upper(), hypothesis.scores)
     words = METRICS["wer"]().words
-    result = agreement(list(combined(outputs)), list(outputs), words)
+    result = Agreement(list(combined(outputs)), list(outputs), words)
     assert set(result.votes.values()) == {1.0}

@@ -39,7 +39,7 @@ from rescore.options import Declared, option, written_file
 from rescore.pace import paced
 from rescore.plan import resolve
 from rescore.styles import figure, text
-from rescore.tuning.agreement import agreement
+from rescore.tuning.agreement import Agreement
 
 log = logging.getLogger(__name__)
 
@@ -121,16 +121,18 @@ def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str
         words: Says which words are the same.
     """
     systems = Dataset.of(lists).header.systems
-    seen = agreement(lists, systems, words)
+    agreement = Agreement(lists, systems, words)
+    votes = agreement.votes
+    estimates = agreement.estimates()
     referred = [nbest for nbest in lists if nbest.references]
     head = ["", "estimated", "95 % CI", "votes"]
     if referred:
         head.insert(1, metric.name)
     rows = [head]
     for name in systems:
-        row = [name, "-", "-", f"{seen.votes[name]:.2g}"]
-        if name in seen.estimates:
-            estimate = seen.estimates[name]
+        row = [name, "-", "-", f"{votes[name]:.2g}"]
+        if name in estimates:
+            estimate = estimates[name]
             row[1] = f"{estimate.rate:.1f}"
             row[2] = f"{estimate.low:.1f}-{estimate.high:.1f}"
         if referred:
