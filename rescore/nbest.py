@@ -316,11 +316,19 @@ def tie_order(nbest: NbestList) -> list[int]:
     would decide by accident. Between hypotheses with equal first-pass scores, the order
     of the file is the toolkit's.
     """
-    keys = []
-    for each in nbest.hypotheses:
-        first_pass = each.scores.get(FIRST_PASS, -math.inf)
-        keys.append((each.origin != FIRST_PASS_ORIGIN, -first_pass, each.rank or 0))
+    keys = [(*tie_key(each), each.rank or 0) for each in nbest.hypotheses]
     return sorted(range(len(keys)), key=keys.__getitem__)
+
+
+def tie_key(hypothesis: Hypothesis) -> tuple[bool, float]:
+    """Return a key by which equal hypotheses are sorted: the toolkit's own come first,
+    then the better first pass.
+
+    Args:
+        hypothesis: The hypothesis.
+    """
+    first_pass = hypothesis.scores.get(FIRST_PASS, -math.inf)
+    return hypothesis.origin != FIRST_PASS_ORIGIN, -first_pass
 
 
 def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:

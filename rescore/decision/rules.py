@@ -19,11 +19,18 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN
+from rescore.columns import FIRST_PASS
 from rescore.decision.mixture import Mixture, first_pass
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.nbest import NbestList, in_parts, in_tie_order, ranking, without_copies
+from rescore.nbest import (
+    NbestList,
+    in_parts,
+    in_tie_order,
+    ranking,
+    tie_key,
+    without_copies,
+)
 from rescore.options import Declared, NoOptions, from_json, settings_of
 from rescore.pace import paced
 from rescore.parts import DECISIONS
@@ -439,12 +446,8 @@ def _by_text(nbest: NbestList) -> NbestList:
     """Return a list of samples in an order that does not depend on the order in which
     they were drawn: of equals the decision takes the first.
     """
-    keys = []
-    for place, each in enumerate(nbest.hypotheses):
-        first_pass = each.scores.get(FIRST_PASS, -math.inf)
-        keys.append((each.origin != FIRST_PASS_ORIGIN, -first_pass, each.text, place))
-    hypotheses = [nbest.hypotheses[key[-1]] for key in sorted(keys)]
-    return replace(nbest, hypotheses=hypotheses)
+    order = sorted(nbest.hypotheses, key=lambda each: (*tie_key(each), each.text))
+    return replace(nbest, hypotheses=order)
 
 
 class Decider:
