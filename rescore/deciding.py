@@ -28,9 +28,11 @@ class Decided:
     weights: Weights
     """The weights that decided; of folds, the weights of all lists together."""
     decision: Decision
-    """How a text was chosen from each list."""
+    """How a text was chosen from each list; with folds, each list has the decision of
+    its own weights.
+    """
     texts: list[str]
-    folded: Sequence[Weights] = ()
+    weights_of_lists: Sequence[Weights] = ()
     """The weights that decided each list, if the lists were cut into folds."""
 
     @property
@@ -43,7 +45,7 @@ class Decided:
         the text that was chosen for it. The hypothesis with this text stands first, if
         there is one.
         """
-        every = self.folded or [self.weights] * len(self.lists)
+        every = self.weights_of_lists or [self.weights] * len(self.lists)
         for nbest, text, weights in zip(self.lists, self.texts, every, strict=True):
             yield rerank(nbest, weights.of, text), text
 
@@ -53,7 +55,7 @@ def decide(
     lists: Sequence[NbestList],
     weights: Weights,
     decision: Decision | None = None,
-    folded: Sequence[Weights] = (),
+    weights_of_lists: Sequence[Weights] = (),
     force: bool = False,
 ) -> Decided:
     """Return lists with the text chosen for each.
@@ -64,16 +66,20 @@ def decide(
         weights: The weights.
         decision: How a text is chosen; None for the decision that the weights were
             tuned for.
-        folded: The weights of each list, if the lists were cut into folds; these then
-            decide, each with its own decision.
+        weights_of_lists: The weights of each list, if the lists were cut into folds;
+            these then decide, each with its own decision.
         force: Whether weights of another model are applied, too.
 
     Raises:
         UserError: A list lacks a column that has a weight, or the weights were tuned on
             scores of another model.
     """
-    (decided,) = decide_parts(metric, [lists], weights, decision, folded, force)
-    return decided
+    decision = decision or weights.decision
+    suitable = suited(weights, lists, force or weights.tuned.forced)
+    if decision.uses_posteriors:
+        warn_of_twice(lists, decision, suitable)
+    texts = _texts(metric, lists, suitable, decision, weights_of_lists)
+    return Decided(lists, suitable, decision, texts, weights_of_lists)
 
 
 def first_pass(lists: Sequence[NbestList]) -> Decided:
@@ -88,20 +94,19 @@ def decide_parts(
     parts: Iterable[Sequence[NbestList]],
     weights: Weights,
     decision: Decision | None = None,
-    folded: Sequence[Weights] = (),
     force: bool = False,
 ) -> Iterator[Decided]:
     """Yield what `decide` returns for each part of a stream of lists. A warning about
     the lists is printed once.
     """
-    rule = decision or weights.decision
+    decision = decision or weights.decision
     warned = False
     for lists in parts:
         suitable = suited(weights, lists, force or weights.tuned.forced)
-        if not warned and rule.uses_posteriors:
-            warned = warn_of_twice(lists, rule, suitable)
-        texts = _texts(metric, lists, suitable, rule, folded)
-        yield Decided(lists, suitable, rule, texts, folded)
+        if not warned and decision.uses_posteriors:
+            warned = warn_of_twice(lists, decision, suitable)
+        texts = _texts(metric, lists, suitable, decision)
+        yield Decided(lists, suitable, decision, texts)
 
 
 def _texts(
@@ -109,19 +114,23 @@ def _texts(
     lists: Sequence[NbestList],
     weights: Weights,
     decision: Decision,
-    folded: Sequence[Weights],
+    weights_of_lists: Sequence[Weights] = (),
 ) -> list[str]:
     """Return the text of each list; the lists of one fold are decided together."""
-    if not folded:
+    if not weights_of_lists:
         return decision.texts(metric, lists, weights.of)
     texts = [""] * len(lists)
-    weights_of_folds = {id(of_list): of_list for of_list in folded}
-    for fold in weights_of_folds.values():
-        places = [place for place, one in enumerate(folded) if one is fold]
-        own = [lists[place] for place in places]
-        chosen = fold.decision.texts(metric, own, fold.of)
-        for place, text in zip(places, chosen, strict=True):
-            texts[place] = text
+    # one entry for each fold: the lists of a fold share one object
+    folds = {id(fold_weights): fold_weights for fold_weights in weights_of_lists}
+    for fold_weights in folds.values():
+        indices = []
+        for index, list_weights in enumerate(weights_of_lists):
+            if list_weights is fold_weights:
+                indices.append(index)
+        fold_lists = [lists[index] for index in indices]
+        chosen = fold_weights.decision.texts(metric, fold_lists, fold_weights.of)
+        for index, text in zip(indices, chosen, strict=True):
+            texts[index] = text
     return texts
 
 

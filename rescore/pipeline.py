@@ -159,11 +159,11 @@ def run(
                 )
         else:
             weights = tune(plan, tuned_on)
-        folded: Sequence[Weights] = ()
+        weights_of_lists: Sequence[Weights] = ()
         if plan.folds:
-            weights, folded = _in_folds(plan, plan.folds, weights, scored)
+            weights, weights_of_lists = _in_folds(plan, plan.folds, weights, scored)
     with clock.measure("evaluation"):
-        decided = decide_all(plan, weights, scored, folded)
+        decided = decide_all(plan, weights, scored, weights_of_lists)
         results = measure(plan, decided)
     results.stages = clock.seconds
     results.seconds = sum(clock.seconds.values())
@@ -179,15 +179,15 @@ def _in_folds(
     how = plan.tuning.signed
     if folds.unit == "speaker":
         how = {"cut": folds.cut, **how}
-    of_folds = tuned_in_folds(
+    weights_of_folds = tuned_in_folds(
         folds, plan.metric, lists, plan.tuned_columns, plan.tuning
     )
     weights = replace(
         weights,
         tuned=weights.tuned.in_folds(folds.number, folds.unit, how),
-        fold_weights=tuple(fold.of_fold for fold in of_folds),
+        fold_weights=tuple(fold_weights.of_fold for fold_weights in weights_of_folds),
     )
-    return weights, [of_folds[fold] for fold in folds.fold]
+    return weights, [weights_of_folds[number] for number in folds.fold_of_list]
 
 
 def expand(
@@ -286,7 +286,7 @@ def decide_all(
     plan: Plan,
     weights: Weights,
     lists: Sequence[NbestList],
-    folded: Sequence[Weights] = (),
+    weights_of_lists: Sequence[Weights] = (),
 ) -> Decided:
     """Return lists that have the new hypotheses of the plan, with the text chosen for
     each.
@@ -295,7 +295,7 @@ def decide_all(
         plan: The plan.
         weights: The weights.
         lists: Lists with the columns that have a weight.
-        folded: The weights of each list, if the lists were cut into folds.
+        weights_of_lists: The weights of each list, if the lists were cut into folds.
 
     Raises:
         UserError: There is no list, a list lacks a column that has a weight, or the
@@ -303,9 +303,11 @@ def decide_all(
     """
     if not lists:
         raise UserError("no lists to evaluate")
-    rule = plan.decision_with(weights)
+    decision = plan.decision_with(weights)
     force = plan.force_weights
-    return deciding.decide(plan.metric, lists, weights, rule, folded, force)
+    return deciding.decide(
+        plan.metric, lists, weights, decision, weights_of_lists, force
+    )
 
 
 def measure(plan: Plan, decided: Decided) -> Results:
@@ -361,10 +363,11 @@ def decide(
             own references; weights were tuned on scores of another model.
     """
     parts = in_parts(lists if expanded else expand(plan, lists), CHUNK)
-    # a sorted list says what the best score chooses
-    rule = plan.decision_with(weights) if texts else Decision()
+    # Without texts the sorted list is the result: its first hypothesis has the best
+    # score.
+    decision = plan.decision_with(weights) if texts else Decision()
     for decided in deciding.decide_parts(
-        plan.metric, parts, weights, rule, force=plan.force_weights
+        plan.metric, parts, weights, decision, force=plan.force_weights
     ):
         yield from decided.ranked()
 

@@ -596,7 +596,7 @@ class Respelling(Expansion):
 
         So the column's weight is tuned on lists whose channel did not see them.
         """
-        folds = split(lists, FOLDS).fold
+        folds = split(lists, FOLDS).fold_of_list
         respelled = []
         for fold in range(FOLDS):
             channel = _learned(

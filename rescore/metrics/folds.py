@@ -90,8 +90,8 @@ class Folds:
     """Number of parts."""
     unit: str
     """The unit that is kept in one part: `speaker` or `utterance`."""
-    fold: list[int]
-    """The part of each utterance."""
+    fold_of_list: list[int]
+    """The number of the part of each list."""
     cut: str = ""
     """A hash of the units: it says which lists stay together."""
 

@@ -90,7 +90,7 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
     lists, weights, decision = decided.lists, decided.weights, decided.decision
     first_pass = decided.first_pass
     objective = metrics[0] if metrics else None
-    folded = bool(decided.folded)
+    has_folds = bool(decided.weights_of_lists)
     if not any(nbest.references for nbest in lists):
         metrics = ()
     metric = metrics[0] if metrics else None
@@ -102,7 +102,9 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
         excluded=list(weights.exclusions),
         mixture=weights.mixture,
         origin=str(weights.tuned),
-        signature=str(sign(metric, lists, weights, decision, None, objective, folded)),
+        signature=str(
+            sign(metric, lists, weights, decision, None, objective, has_folds)
+        ),
         decision=decision.name,
         scale=decision.scale,
         deciding=decision.signed,
@@ -117,12 +119,12 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
 
     results.details = rows
     for each in metrics:
-        signature = sign(each, lists, weights, decision, None, objective, folded)
+        signature = sign(each, lists, weights, decision, None, objective, has_folds)
         results.metrics.append(
             figures_of(each, lists, first_pass, decided.texts, signature)
         )
     results.unboosted = _unboosted(metrics, decided)
-    results.dev = Dev.of(weights, results.main if decided.folded else None)
+    results.dev = Dev.of(weights, results.main if decided.weights_of_lists else None)
     if results.main:
         results.ref_words = _reference_words(results.main, lists)
     return results
@@ -138,7 +140,7 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> int:
 
 def _unboosted(metrics: Sequence[Metric], decided: Decided) -> dict[str, float]:
     """Return the metrics without the bonus of listed words, if they have one."""
-    if not metrics or decided.folded or not decided.weights.weighs(LISTED):
+    if not metrics or decided.weights_of_lists or not decided.weights.weighs(LISTED):
         return {}
     plain = decide(
         metrics[0], decided.lists, decided.weights.without(LISTED), decided.decision

@@ -202,7 +202,7 @@ def tuned_in_folds(
     weights_of_folds = []
     for fold in paced(range(folds.number), "tuned %d of %d folds"):
         rest = []
-        for nbest, its_fold in zip(lists, folds.fold, strict=True):
+        for nbest, its_fold in zip(lists, folds.fold_of_list, strict=True):
             if its_fold != fold:
                 rest.append(nbest)
         tuned = Tuned.on(HELD_OUT, rest, held_out=True)

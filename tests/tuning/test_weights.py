@@ -96,10 +96,10 @@ def test_folds_keep_speakers_together() -> None:
     assert folds.unit == "speaker" and folds == split(ids, 3)
     speakers = {
         (name.partition("-")[0], fold)
-        for name, fold in zip(ids, folds.fold, strict=True)
+        for name, fold in zip(ids, folds.fold_of_list, strict=True)
     }
     assert len(speakers) == 7
-    sizes = [folds.fold.count(fold) for fold in range(3)]
+    sizes = [folds.fold_of_list.count(fold) for fold in range(3)]
     assert sum(sizes) == 100 and max(sizes) - min(sizes) <= 15
     # ids without a speaker
     assert split([f"u{index}" for index in range(10)], 5).unit == "utterance"
