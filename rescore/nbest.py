@@ -1,5 +1,5 @@
-"""The data model everything shares: N-best lists of hypotheses with columns of scores,
-and the columns' origin.
+"""N-best lists of hypotheses, with a score in each column and the record of each
+column.
 """
 
 from __future__ import annotations

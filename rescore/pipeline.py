@@ -30,7 +30,7 @@ from rescore.deciding import Decided
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.expansion import expanded
-from rescore.lms import LanguageModel, origin
+from rescore.lms import LanguageModel, record_of
 from rescore.lms.context import in_place
 from rescore.metrics import Metric
 from rescore.metrics.folds import Folds
@@ -242,7 +242,7 @@ def score_in_parts(
         progress: Is told how many hypotheses are scored.
     """
     made_by = [
-        f"{lm.name} {origin(lm, plan.norm).short} {lm.fingerprint}"
+        f"{lm.name} {record_of(lm, plan.norm).short} {lm.fingerprint}"
         for lm in plan.models
     ]
     shards = Shards(output, [*made_by, plan.norm, *(lm.name for lm in plan.counted)])

@@ -27,7 +27,7 @@ from rescore.errors import OptionError, UserError
 from rescore.expansion import Expansion, asked, configured
 from rescore.features import Reason, Situation, WeightKind, all_features
 from rescore.given import given_weights, no_columns
-from rescore.lms import LanguageModel, each, load_all, origin, with_own_columns
+from rescore.lms import LanguageModel, each, load_all, record_of, with_own_columns
 from rescore.metrics import (
     DEFAULTS,
     METRICS,
@@ -602,8 +602,8 @@ class _Resolver:
             columns = choose_columns(self._at.lists, self._config.columns)
         weights = given_weights(self._config, columns)
         self._at.note("weights", weights.tuned, "neither --dev nor --folds")
-        origins = {lm.name: origin(lm, plan.norm) for lm in plan.models}
-        return replace(weights, columns=origins)
+        records = {lm.name: record_of(lm, plan.norm) for lm in plan.models}
+        return replace(weights, columns=records)
 
 
 def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decision:

@@ -34,7 +34,7 @@ from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.decision.rules import combine, rerank
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, capabilities_of, load, origin
+from rescore.lms import LanguageModel, capabilities_of, load, record_of
 from rescore.lms.backends import shipped
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import as_json
@@ -200,7 +200,7 @@ class Rescorer:
         return self._plans[traits]
 
     def _check(self, plan: Plan) -> None:
-        columns = {lm.name: origin(lm, plan.norm) for lm in plan.models}
+        columns = {lm.name: record_of(lm, plan.norm) for lm in plan.models}
         for expansion in plan.expansions:
             columns |= expansion.records
         if (fault := misfit(plan.weights, columns)) and not self._config.force_weights:

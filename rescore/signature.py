@@ -76,7 +76,7 @@ class Signature:
     weights: Mapping[str, float] = field(default_factory=dict)
     """The weight of each column of scores, rounded to `DIGITS`."""
     columns: Mapping[str, Column] = field(default_factory=dict)
-    """The origin of the columns that have a weight, as far as known; fingerprints cut
+    """The record of the columns that have a weight, as far as known; fingerprints cut
     to `FINGERPRINT_DIGITS`.
     """
     excluded: tuple[str, ...] = ()
@@ -94,12 +94,12 @@ class Signature:
     expected loss the decision takes; None where it is the metric of the figure.
     """
     votes: str | None = None
-    """Origin of the votes of systems: `agreement` where they are estimated without
+    """Where the votes of systems come from: `agreement` if they are estimated without
     references; None for tuned votes, and for lists without votes.
     """
     tuned: str | None = None
-    """Origin of the weights: `given`, `card`, or the size and the content hash of the
-    tuning set.
+    """Where the weights come from: `given`, `card`, or the size and the content hash of
+    the tuning set.
     """
     lists: str | None = None
     """The number of lists that were decided, and the hash of their content."""
@@ -118,7 +118,7 @@ class Signature:
         for name, weight in self.weights.items():
             parts.append(f"w:{_quoted(name)}={weight:.{DIGITS}g}")
         for name, column in self.columns.items():
-            parts.append(f"lm:{_quoted(name)}={_origin(column)}")
+            parts.append(f"lm:{_quoted(name)}={_of_record(column)}")
         if self.excluded:
             origins = [_quoted(origin) for origin in self.excluded]
             parts.append(f"without:{','.join(origins)}")
@@ -152,17 +152,17 @@ class Signature:
         return ",".join(parts)
 
 
-def _origin(column: Column) -> str:
+def _of_record(column: Column) -> str:
     """Return the model that gave a column, its fingerprint, norm and precision."""
     fingerprint = column.fingerprint[:FINGERPRINT_DIGITS]
     settings = f"{fingerprint},{_quoted(column.norm)},{_quoted(column.precision)}"
     return f"{_quoted(column.model)}@{settings}"
 
 
-def origins(
+def records_of(
     lists: Sequence[NbestList], weights: Mapping[str, float]
 ) -> dict[str, Column]:
-    """Return the models of the columns that have a weight, as far as the lists know.
+    """Return the record of each column that has a weight, as far as the lists know it.
 
     Args:
         lists: The lists.
@@ -200,7 +200,7 @@ def content(lists: Sequence[NbestList], weights: Mapping[str, float]) -> str:
         weights: The weight of each column. A column whose model the signature names
             does not count in the hash.
     """
-    named = origins(lists, weights)
+    named = records_of(lists, weights)
     columns = []
     for name, weight in weights.items():
         if weight and name not in named:

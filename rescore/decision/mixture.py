@@ -23,7 +23,7 @@ from rescore.nbest import Hypothesis, NbestList
 
 Floats = npt.NDArray[np.float64]
 AGREEMENT = "agreement"
-"""The origin of votes that follow from the agreement of the systems: the name in
+"""Where votes come from that follow from the agreement of the systems: the name in
 signatures, and as a value of --votes.
 """
 
@@ -46,8 +46,8 @@ class Mixture:
     """
 
     @property
-    def origin(self) -> str | None:
-        """The origin of the votes in a signature; None for tuned votes."""
+    def votes_from(self) -> str | None:
+        """Where the votes come from, for signatures; None for tuned votes."""
         return AGREEMENT if self.estimated else None
 
     def __post_init__(self) -> None:

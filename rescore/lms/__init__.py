@@ -23,7 +23,7 @@ from rescore.lms.base import (
     TokenScores,
     capabilities_of,
     kind_of,
-    origin,
+    record_of,
     without_context,
 )
 from rescore.parts import KINDS
@@ -42,8 +42,8 @@ __all__ = [
     "kind_of",
     "load",
     "load_all",
-    "origin",
     "parse",
+    "record_of",
     "shipped",
     "shipped_models",
     "with_own_columns",

@@ -22,7 +22,7 @@ from rescore.lms.base import (
     TokenScores,
     Wrapped,
     kind_of,
-    origin,
+    record_of,
 )
 from rescore.lms.cache import Cached
 from rescore.lms.folders import card_value, fitting
@@ -320,7 +320,7 @@ def with_own_columns(
     for model, folder in zip(models, folders, strict=True):
         taken = {*reserved, *(other.name for other in named)}
         for lists in sets:
-            taken |= _columns_of_others(lists, origin(model, norm))
+            taken |= _columns_of_others(lists, record_of(model, norm))
         label = folder if folders.count(folder) == 1 else ""
         name = _free_name(model.name, label, taken)
         if model.name in reserved:
@@ -338,7 +338,7 @@ def with_own_columns(
 
 
 def _columns_of_others(lists: Dataset, own: Column) -> set[str]:
-    """Return the names of the columns of lists that do not have the origin `own`."""
+    """Return the names of the columns of lists that do not have the record `own`."""
     columns = lists.header.records
     return {name for name in lists.scores if columns.get(name) != own}
 

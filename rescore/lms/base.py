@@ -441,7 +441,7 @@ def capabilities_of(lm: LanguageModel) -> Capabilities:
     )
 
 
-def origin(lm: LanguageModel, norm: str) -> Column:
+def record_of(lm: LanguageModel, norm: str) -> Column:
     """Return what is recorded about a column of a model's scores.
 
     Args:

@@ -305,8 +305,8 @@ class _Fields:
     def _add_column(self, value: str) -> None:
         """Read `lm:`: a column, and the model that gave it."""
         name, _, source = value.partition("=")
-        model, _, origin = source.partition("@")
-        fingerprint, norm, precision = origin.split(",")
+        model, _, record = source.partition("@")
+        fingerprint, norm, precision = record.split(",")
         column = Column(unquote(model), fingerprint, unquote(norm), unquote(precision))
         self.columns[unquote(name)] = column
 

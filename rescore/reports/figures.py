@@ -32,7 +32,7 @@ from rescore.metrics.significance import (
     confidence_interval,
 )
 from rescore.nbest import NbestList, first_pass_indices, tie_order
-from rescore.signature import Signature, content, origins
+from rescore.signature import Signature, content, records_of
 from rescore.styles import UNDEFINED, figure
 from rescore.tuning.weights import Weights
 from rescore.version import VERSION
@@ -263,13 +263,13 @@ def sign(
         metric=name,
         settings=settings,
         weights=weights.weights | weights.votes,
-        columns=origins(lists, weights.weights),
+        columns=records_of(lists, weights.weights),
         excluded=weights.exclusions,
         decision=decide.name,
         scale=decide.scale,
         deciding=decide.signed,
         objective=_objective(used, name, settings, lists),
-        votes=weights.mixture.origin if weights.mixture else None,
+        votes=weights.mixture.votes_from if weights.mixture else None,
         tuned=tuned.signature,
         lists=content(lists, weights.weights),
         test=test.signature if test else None,

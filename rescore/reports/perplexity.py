@@ -18,7 +18,7 @@ from rescore.lms import (
     TokenScores,
     capabilities_of,
     is_pseudo,
-    origin,
+    record_of,
 )
 from rescore.lms.context import ask, in_place
 from rescore.nbest import Hypothesis, NbestList, in_parts
@@ -179,7 +179,7 @@ def text_score(
         by_word=_perplexity(log_probs, words),
         known_by_token=_perplexity(known_log_probs, tokens - unknown).corpus,
         known_by_word=_perplexity(known_log_probs, known_words).corpus,
-        signature=str(Signature("PPL", columns={lm.name: origin(lm, "sum")})),
+        signature=str(Signature("PPL", columns={lm.name: record_of(lm, "sum")})),
         pseudo=is_pseudo(lm.model),
         drops_punctuation=any(dropping),
     )

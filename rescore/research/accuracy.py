@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from rescore.errors import UserError, counted
-from rescore.lms import LanguageModel, Question, origin
+from rescore.lms import LanguageModel, Question, record_of
 from rescore.lms.fast import Batch
 from rescore.lms.scorers import Network, NetworkScorer
 from rescore.nbest import NbestList, in_parts
@@ -136,7 +136,7 @@ def _measure_model(
         ends=ends,
         right_ends=right_ends,
         accuracy_with_ends=right / max(1, total),
-        signature=str(Signature("accuracy", columns={lm.name: origin(lm, "none")})),
+        signature=str(Signature("accuracy", columns={lm.name: record_of(lm, "none")})),
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rescore.errors import UserError, counted
 from rescore.formats.text import read_lines
-from rescore.lms import LanguageModel, TokenScores, is_pseudo, origin
+from rescore.lms import LanguageModel, TokenScores, is_pseudo, record_of
 from rescore.lms.lexicon import LEAST, NAME, Lexicon
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import NbestList
@@ -238,7 +238,7 @@ def measure(
     signatures = []
     for lm in lms:
         settings = {"corpus": corpus.digest}
-        signature = Signature("PPL", settings, columns={lm.name: origin(lm, "sum")})
+        signature = Signature("PPL", settings, columns={lm.name: record_of(lm, "sum")})
         signatures.append(str(signature))
     return FrequencyReport(
         source=sources[0],

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from rescore.columns import Column
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, capabilities_of, origin, without_context
+from rescore.lms import LanguageModel, capabilities_of, record_of, without_context
 from rescore.lms.scorers import Encoded, NetworkScorer, batches, padded, windows
 from rescore.lms.scorers import Network as ScoredNetwork
 from rescore.research.vector_options import VectorOptions
@@ -117,7 +117,7 @@ class Embedder:
     @property
     def columns(self) -> dict[str, Column]:
         """The origins of the models, for signatures."""
-        return {lm.name: origin(lm, "none") for lm in self.lms}
+        return {lm.name: record_of(lm, "none") for lm in self.lms}
 
     @torch.inference_mode()
     def sentences(self, sentences: Sequence[str]) -> Vectors:

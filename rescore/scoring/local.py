@@ -17,7 +17,7 @@ from typing import Protocol, cast
 
 from rescore.columns import TOKENS, Role
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, origin
+from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, record_of
 from rescore.lms.base import WithNeighbours, as_scored
 from rescore.lms.cache import Cached
 from rescore.lms.context import ask
@@ -316,9 +316,9 @@ def _with_column(
     was equal.
     """
     name = lm.name
-    new = {name: origin(lm, norm)}
+    new = {name: record_of(lm, norm)}
     if counts:
-        new[TOKENS] = replace(origin(lm, "count"), role=Role.COUNT)
+        new[TOKENS] = replace(record_of(lm, "count"), role=Role.COUNT)
     before = Header()
     header = before.with_records(new)
     for window in windows:
