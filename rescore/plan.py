@@ -47,6 +47,7 @@ from rescore.taken import check_read, flags_set
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.agreement import Agreement
 from rescore.tuning.folds import choose_columns
+from rescore.tuning.weights import TunedFor
 
 log = logging.getLogger(__name__)
 
@@ -208,7 +209,7 @@ class _Resolver:
             config=config,
             lists=Dataset.of(lists),
             dev=None if dev is None else Dataset.of(dev),
-            tuned=weights,
+            former_weights=weights,
             measures=measures,
             of_requests=of_requests,
         )
@@ -277,15 +278,21 @@ class _Resolver:
         why = "" if config.metrics else f"; measured is {measured}"
         check_read("--metric", METRICS, read, config.measuring, by_features, why=why)
 
+    @property
+    def _tuned_for(self) -> TunedFor | None:
+        """The metric that the former weights were tuned for; None if there is none."""
+        weights = self._at.former_weights
+        return None if weights is None else weights.tuned_for
+
     def _measuring(self, asked: Sequence[str]) -> MetricOptions:
         """Return the options of metrics: of the metric that the weights were tuned for,
         in whatever place it is reported, and of the config.
         """
         measuring = self._config.measuring
-        about = self._at.tuned.tuned_for if self._at.tuned else None
-        if about is None or (asked and about.metric not in asked):
+        tuned_for = self._tuned_for
+        if tuned_for is None or (asked and tuned_for.metric not in asked):
             return measuring
-        return about.options.merged_with(measuring)
+        return tuned_for.options.merged_with(measuring)
 
     def _objective(self) -> Metric:
         """Return the metric that is tuned for and reported first.
@@ -295,11 +302,11 @@ class _Resolver:
         """
         at = self._at
         known = [*at.lists, *(at.dev or ())]
-        about = at.tuned.tuned_for if at.tuned else None
+        tuned_for = self._tuned_for
         if self._config.metrics:
             name = self._config.metrics[0]
-        elif about:
-            name = about.metric
+        elif tuned_for:
+            name = tuned_for.metric
         else:
             name = default_metric(known)
         if at.dev and any(nbest.references for nbest in at.lists):
@@ -319,7 +326,7 @@ class _Resolver:
         """Return why a metric is the objective."""
         if self._config.metrics:
             return "--metric"
-        if self._at.tuned and self._at.tuned.tuned_for:
+        if self._tuned_for:
             return "the weights were tuned for it"
         if metric.name != "BLEU":
             return "the lists are no translations"
@@ -356,9 +363,9 @@ class _Resolver:
         """Return what cuts texts into words: as the metric that the weights were tuned
         for, else as the objective.
         """
-        about = self._at.tuned.tuned_for if self._at.tuned else None
-        if about and metrics and about.metric != metrics[0].name.lower():
-            metrics = [choose_metric(about.metric, (), about.options)]
+        tuned_for = self._tuned_for
+        if tuned_for and metrics and tuned_for.metric != metrics[0].name.lower():
+            metrics = [choose_metric(tuned_for.metric, (), tuned_for.options)]
         return (metrics[0].words if metrics else None) or Normaliser()
 
     def _decision(self) -> Decision:
@@ -366,7 +373,7 @@ class _Resolver:
         were tuned for; else the best score.
         """
         at = self._at
-        decision = decision_of(self._config, at.tuned or FIRST_PASS_ALONE)
+        decision = decision_of(self._config, at.former_weights or FIRST_PASS_ALONE)
         if decision.lacks_scale and not at.tunes and at.lists:
             if not at.lists.header.systems:
                 name = f"--decide {decision.name}"
@@ -383,7 +390,9 @@ class _Resolver:
         if self._config.decide:
             why = "--decide"
         else:
-            why = "the weights were tuned for it" if at.tuned else "the default"
+            why = (
+                "the weights were tuned for it" if at.former_weights else "the default"
+            )
         at.note("decision", how, why)
         return decision
 
@@ -432,7 +441,7 @@ class _Resolver:
             at.note("normalisation", self._config.lm_norm, "--lm-norm")
             return self._config.lm_norm
         fingerprints = {lm.fingerprint for lm in models}
-        for column in at.tuned.columns.values() if at.tuned else ():
+        for column in at.former_weights.columns.values() if at.former_weights else ():
             if column.fingerprint in fingerprints:
                 why = "the weights were tuned on such scores"
                 at.note("normalisation", column.norm, why)
@@ -465,9 +474,11 @@ class _Resolver:
         if at.tunes:
             self._refuse_votes("--dev and --folds tune votes")
             return self._to_tune(plan)
-        if at.tuned is not None:
-            at.note("weights", at.tuned.tuned, "as tuned before")
-            return replace(plan, weights=self._with_votes(at.tuned, plan.words))
+        if at.former_weights is not None:
+            at.note("weights", at.former_weights.tuned, "as tuned before")
+            return replace(
+                plan, weights=self._with_votes(at.former_weights, plan.words)
+            )
         weights = self._with_votes(self._given(plan), plan.words)
         return replace(plan, weights=weights)
 

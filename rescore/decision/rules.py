@@ -376,16 +376,16 @@ class Decision:
                 signed[name] = text
         return signed
 
-    def completed_by(self, tuned: Decision) -> Decision:
+    def completed_by(self, former: Decision) -> Decision:
         """Return the decision with the scale and the options that it lacks.
 
         Args:
-            tuned: A decision that was tuned; it completes only the same rule.
+            former: A decision that was tuned before; it completes only the same rule.
         """
-        if tuned.name != self.name:
+        if former.name != self.name:
             return self
-        scale = tuned.scale if self.scale is None else self.scale
-        return Decision(self.name, scale, tuned.settings | self.settings)
+        scale = former.scale if self.scale is None else self.scale
+        return Decision(self.name, scale, former.settings | self.settings)
 
     @property
     def lacks_scale(self) -> bool:

@@ -102,8 +102,10 @@ class Situation:
     """The lists of the experiment, or the first lists of a stream."""
     dev: Dataset | None
     """The dev lists; None if there are none."""
-    tuned: Weights | None
-    """Weights that were tuned before; None to tune weights or to take given weights."""
+    former_weights: Weights | None
+    """The weights of an earlier tuning, which decide; None to tune weights or to take
+    given weights.
+    """
     measures: bool
     """Whether texts are decided or measured; else the lists are only scored."""
     of_requests: bool = False
@@ -250,9 +252,9 @@ class Feature:
         """Return the expansion that adds the feature's columns to lists before they are
         scored; None if nothing is added.
 
-        It is asked where weights are tuned, where they are set, and where weights that
-        were tuned before decide (`at.tuned.regards(NAME)`): the column is added each
-        time.
+        It is asked where weights are tuned, where they are set, and where weights of an
+        earlier tuning decide (`at.former_weights.regards(NAME)`): the column is added
+        each time.
 
         Args:
             at: The situation; without models yet.

@@ -61,7 +61,8 @@ class TextCount(Feature):
             at: The situation.
             words: Cuts texts into words.
         """
-        was_tuned = at.tuned is not None and at.tuned.regards(self._column)
+        former = at.former_weights
+        was_tuned = former is not None and former.regards(self._column)
         if was_tuned or self._bonus(at.config):
             return _Counter(self, words)
         return None

@@ -131,8 +131,8 @@ class TokenBonus(Feature):
             return (), "refused"
         if wanted:
             return pseudo or at.models, "asked for"
-        if at.tuned is not None and TOKENS in at.tuned.columns:
-            known = at.tuned.columns[TOKENS]
+        if at.former_weights is not None and TOKENS in at.former_weights.columns:
+            known = at.former_weights.columns[TOKENS]
             same = [lm for lm in at.models if lm.fingerprint == known.fingerprint]
             return same, "the weights were tuned with its tokens"
         if TOKENS in at.shown.header.records:

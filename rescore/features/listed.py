@@ -127,7 +127,7 @@ class ListedWords(Feature):
         """Return whether listed words have a bonus, or had a bonus that was tuned to
         0.
         """
-        if at.tuned is not None and at.tuned.regards(LISTED):
+        if at.former_weights is not None and at.former_weights.regards(LISTED):
             return True
         return self._boost(at) is not False
 

@@ -78,18 +78,18 @@ def _relative(measured: MetricResult) -> str:
 
 
 def worse(
-    measured: MetricResult, tuned_for: bool = False, is_first: bool = False
+    measured: MetricResult, is_objective: bool = False, is_first: bool = False
 ) -> Iterator[str]:
     """Yield one line where reranking is significantly worse under a metric.
 
     Args:
         measured: The figures.
-        tuned_for: Whether the weights were tuned for the metric.
+        is_objective: Whether the weights were tuned for the metric.
         is_first: Whether it is the first metric, for which `rescore` tunes.
     """
     if not measured.is_worse:
         return
-    if tuned_for:
+    if is_objective:
         advice = (
             "the weights were tuned for it, so dev and test disagree; tune on lists"
             " like the test lists"
@@ -242,7 +242,7 @@ def zero(
         metric: The name of the metric.
         decision: The rule that was tuned for.
     """
-    tuned = {weight for name, weight in weights.items() if name != FIRST_PASS}
-    if dev and tuned == {0.0}:
+    tuned_weights = {weight for name, weight in weights.items() if name != FIRST_PASS}
+    if dev and tuned_weights == {0.0}:
         source = "all lists" if dev.fold_weights else dev.source
         yield why_zero(dev.unproven, metric, dev.first_pass, source, decision)
