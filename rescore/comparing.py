@@ -126,7 +126,7 @@ class _Experiments:
         """Yield the entry without a model (for decisions other than the best score),
         each model alone, all together, and all but one.
         """
-        if self._plan.decision.name != "best":
+        if not self._plan.decision.is_best:
             yield self._entry([])
         every = _readings(self._plan, self._config.lms)
         for reading in every:

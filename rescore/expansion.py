@@ -128,7 +128,7 @@ def _with_known_origins(lists: Iterable[NbestList]) -> Iterator[NbestList]:
         yield nbest
 
 
-def asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
+def asked_expansions(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
     """Return the expansions that a config asks for: name, class and options, in the
     order of the table. No expansion is loaded if there is none.
     """
@@ -144,7 +144,7 @@ def asked(config: RunConfig) -> list[tuple[str, type[Expansion], Any]]:
     return expansions
 
 
-def configured(config: RunConfig) -> RunConfig:
+def with_needs_of_expansions(config: RunConfig) -> RunConfig:
     """Return the config of a whole run with what its expansions need.
 
     Args:
@@ -153,7 +153,7 @@ def configured(config: RunConfig) -> RunConfig:
     Raises:
         UserError: An expansion cannot be part of this run.
     """
-    for name, part, options in asked(config):
+    for name, part, options in asked_expansions(config):
         if part.adds and not config.tunes:
             raise UserError(
                 f"--{name} needs --dev lists (or --folds): the weights of its columns"

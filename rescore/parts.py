@@ -527,10 +527,15 @@ METRICS: Registry[Any] = Registry(
 is its key.
 """
 
+BEST = "best"
+"""The name of the decision for the best score. It needs neither a scale nor options;
+signatures and tables do not name it.
+"""
+
 DECISIONS: Registry[Any] = Registry(
     "decision",
     {
-        "best": ("rescore.decision.rules:Best", "the hypothesis with the best score"),
+        BEST: ("rescore.decision.rules:Best", "the hypothesis with the best score"),
         "mbr": ("rescore.decision.risk:MinimumBayesRisk", "minimum Bayes risk"),
         "rover": ("rescore.asr.rover:Rover", "a vote on each word"),
     },

@@ -143,13 +143,13 @@ def run(
     warn_of_unused(lists, [*plan.tuned_columns, *plan.model_columns])
     with clock.measure("scoring"):
         scored = list(score(plan, expand(plan, lists), progress))
-        tuned_on = scored if plan.folds else None
+        tuning_lists = scored if plan.folds else None
         if dev is not None:
-            tuned_on = list(score(plan, expand(plan, dev, dev=True), progress))
+            tuning_lists = list(score(plan, expand(plan, dev, dev=True), progress))
     if plan.models:
         warn_of_single(scored)
     with clock.measure("tuning"):
-        if tuned_on is None:
+        if tuning_lists is None:
             weights = plan.weights
             if weights.tuned.by is TunedBy.CARD:
                 log.info(
@@ -158,7 +158,7 @@ def run(
                     config.lms[0],
                 )
         else:
-            weights = tune(plan, tuned_on)
+            weights = tune(plan, tuning_lists)
         weights_of_lists: Sequence[Weights] = ()
         if plan.folds:
             weights, weights_of_lists = _in_folds(plan, plan.folds, weights, scored)
@@ -167,7 +167,7 @@ def run(
         results = measure(plan, decided)
     results.stages = clock.seconds
     results.seconds = sum(clock.seconds.values())
-    return Outcome(plan, decided, results, tuned_on)
+    return Outcome(plan, decided, results, tuning_lists)
 
 
 def _in_folds(
@@ -276,9 +276,9 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
         raise UserError("no lists to tune on")
     common_expansion_columns(lists)  # all lists have them, or no list
     every = [*plan.tuned_columns, *plan.tuning.bonuses]
-    asked = [name for name in every if name not in plan.tuned_by_default]
-    warn_of_constant(lists, asked)
-    tuned = Tuned.on(plan.tuned_on, lists)
+    named = [name for name in every if name not in plan.tuned_by_default]
+    warn_of_constant(lists, named)
+    tuned = Tuned.on(plan.tuning_set, lists)
     return tune_weights(plan.metric, lists, plan.tuned_columns, plan.tuning, tuned)
 
 
@@ -313,11 +313,11 @@ def decide_all(
 def measure(plan: Plan, decided: Decided) -> Results:
     """Return the figures of decided lists."""
     lists = decided.lists
-    if plan.measured_in_vain and not any(nbest.references for nbest in lists):
+    if plan.only_reported and not any(nbest.references for nbest in lists):
         log.warning(
             "--metric %s: the lists have no references, so nothing is measured; give"
             " --ref FILE",
-            ", ".join(plan.measured_in_vain),
+            ", ".join(plan.only_reported),
         )
     results = evaluate(plan.metrics, decided)
     results.plan = [str(reason) for reason in plan.reasons]

@@ -1,7 +1,7 @@
 """What will be done: `resolve` decides every default of an experiment, once, for every
 road.
 
-    config  what was asked (`rescore.config.RunConfig`): None means "what suits"
+    config  what was asked (`rescore.config.RunConfig`): None means "the plan decides"
     plan    what will be done (`Plan`): nothing is open, and `Plan.reasons` says why
 
 `rescore run`, the stages, `compare`, recipes, Python, `Rescorer` and the service make a
@@ -24,7 +24,11 @@ from rescore.dataset import Dataset
 from rescore.decision import DECISIONS, Decision
 from rescore.decision.mixture import Mixture, named
 from rescore.errors import OptionError, UserError
-from rescore.expansion import Expansion, asked, configured
+from rescore.expansion import (
+    Expansion,
+    asked_expansions,
+    with_needs_of_expansions,
+)
 from rescore.features import Reason, Situation, WeightKind, all_features
 from rescore.given import given_weights, no_columns
 from rescore.lms import LanguageModel, each, load_all, record_of, with_own_columns
@@ -51,10 +55,6 @@ from rescore.tuning.weights import TunedFor
 
 log = logging.getLogger(__name__)
 
-HAVE_SOURCES = "the lists have source texts (src); for WER give --metric wer"
-"""Why BLEU measures lists that no translation toolkit wrote: the reason that users are
-told without --verbose.
-"""
 Load = Callable[[], Sequence[LanguageModel]]
 """Loads the language models of an experiment."""
 
@@ -99,7 +99,7 @@ class Plan:
     """The names of columns whose weights are tuned though the user does not ask for
     them.
     """
-    tuned_on: str = ""
+    tuning_set: str = ""
     """The name of the lists on which weights are tuned; empty if nothing is tuned."""
     folds: Folds | None = None
     """How the lists are cut into parts, each of which is decided with weights of the
@@ -109,8 +109,9 @@ class Plan:
     """The weights that decide if nothing is tuned."""
     force_weights: bool = False
     """Whether weights are applied that were tuned on scores of another model."""
-    measured_in_vain: tuple[str, ...] = ()
-    """Metrics that were asked for explicitly; a warning names them if the lists have no
+    only_reported: tuple[str, ...] = ()
+    """The metrics of --metric that are only reported: weights are not tuned for them,
+    and the decision does not need them. A warning names them if the lists have no
     references.
     """
     reasons: tuple[Reason, ...] = ()
@@ -144,14 +145,14 @@ def check(config: RunConfig) -> RunConfig:
         UserError: Two decisions contradict each other, or a decision lacks another.
     """
     refuse_several_sources(config)
-    config = configured(config)
+    config = with_needs_of_expansions(config)
     decision_of(config)
     if not config.tunes:
         refuse_tuning(config)
     for feature in all_features().values():
         feature.check(config)
     if not config.tunes and config.lms:
-        given_weights(config, each(config.lms))
+        given_weights(config, each(config.lms))  # raises if weights are missing
     return config
 
 
@@ -186,7 +187,7 @@ def resolve(
     resolver = _Resolver(config, lists, dev, weights, measures, of_requests)
     plan = resolver.plan(load, specs)
     for reason in plan.reasons:
-        level = logging.INFO if reason.why == HAVE_SOURCES else logging.DEBUG
+        level = logging.INFO if reason.shown else logging.DEBUG
         log.log(level, "%s", reason)
     return plan
 
@@ -237,7 +238,7 @@ class _Resolver:
             metrics=metrics,
             decision=decision,
             force_weights=self._config.force_weights,
-            measured_in_vain=self._in_vain(decision),
+            only_reported=self._only_reported(decision),
         )
         if at.measures:
             plan = self._with_weights(plan)
@@ -246,12 +247,12 @@ class _Resolver:
     def _metrics(self) -> tuple[Metric, ...]:
         """Return the objective of tuning, and the further metrics of reports."""
         at = self._at
-        asked = list(map(METRICS.check, self._config.metrics))
-        at.measuring = self._measuring(asked)
+        named_metrics = list(map(METRICS.check, self._config.metrics))
+        at.measuring = self._measuring(named_metrics)
         metric = at.metric = self._objective()
-        names = dict.fromkeys(asked)
+        names = dict.fromkeys(named_metrics)
         names.pop(metric.name.lower(), None)
-        if not asked and metric.companion:
+        if not named_metrics and metric.companion:
             names = dict.fromkeys([metric.companion])
             why = f"tuning for {metric.name} flatters {metric.name}"
             at.note("further metric", metric.companion, why)
@@ -284,13 +285,15 @@ class _Resolver:
         weights = self._at.former_weights
         return None if weights is None else weights.tuned_for
 
-    def _measuring(self, asked: Sequence[str]) -> MetricOptions:
+    def _measuring(self, named_metrics: Sequence[str]) -> MetricOptions:
         """Return the options of metrics: of the metric that the weights were tuned for,
         in whatever place it is reported, and of the config.
         """
         measuring = self._config.measuring
         tuned_for = self._tuned_for
-        if tuned_for is None or (asked and tuned_for.metric not in asked):
+        if tuned_for is None:
+            return measuring
+        if named_metrics and tuned_for.metric not in named_metrics:
             return measuring
         return tuned_for.options.merged_with(measuring)
 
@@ -319,20 +322,25 @@ class _Resolver:
                 f"--metric {name}: tune for bleu or chrf, and report {name} with a"
                 " second --metric"
             )
-        at.note("metric", metric.name, self._why_metric(metric, known))
+        at.reasons.append(self._reason_of_metric(metric, known))
         return metric
 
-    def _why_metric(self, metric: Metric, known: Sequence[NbestList]) -> str:
+    def _reason_of_metric(self, metric: Metric, known: Sequence[NbestList]) -> Reason:
         """Return why a metric is the objective."""
+        shown = False
         if self._config.metrics:
-            return "--metric"
-        if self._tuned_for:
-            return "the weights were tuned for it"
-        if metric.name != "BLEU":
-            return "the lists are no translations"
-        if any(nbest.header.translates for nbest in known):
-            return "the lists are translations"
-        return HAVE_SOURCES
+            why = "--metric"
+        elif self._tuned_for:
+            why = "the weights were tuned for it"
+        elif metric.name != "BLEU":
+            why = "the lists are no translations"
+        elif any(nbest.header.translates for nbest in known):
+            why = "the lists are translations"
+        else:
+            # no toolkit of translation wrote the lists
+            why = "the lists have source texts (src); for WER give --metric wer"
+            shown = True
+        return Reason("metric", metric.name, why, shown)
 
     def _reported(self, name: str) -> Metric:
         """Return a further metric of reports."""
@@ -352,8 +360,10 @@ class _Resolver:
             wanted = [metric for metric in names if metric not in known]
             try:
                 further += list(map(self._reported, wanted))
-            except UserError as error:  # the words may be right for other lists
-                log.warning("%s, so figures of %s words are absent", error, name)
+            except UserError as error:  # the options may be right for other lists
+                log.warning(
+                    "%s; the metrics of the feature %s are left out", error, name
+                )
                 continue
             if names:
                 at.note("further metrics", ", ".join(names), FEATURES.about(name))
@@ -401,7 +411,7 @@ class _Resolver:
         at = self._at
         expansions = [
             part.made(options, self._config, at.dev)
-            for _, part, options in asked(self._config)
+            for _, part, options in asked_expansions(self._config)
         ]
         for feature in self._features.values():
             feature.check_lists(at, expansions)
@@ -461,11 +471,11 @@ class _Resolver:
                 return tuple(counted)
         return ()
 
-    def _in_vain(self, decision: Decision) -> tuple[str, ...]:
-        """Return the metrics that only measure: not the first metric where tuning or
-        the decision uses it.
+    def _only_reported(self, decision: Decision) -> tuple[str, ...]:
+        """Return the metrics of --metric that are only reported. The first is not among
+        them if weights are tuned for it or the decision needs it.
         """
-        used = self._at.tunes or decision.name != "best"
+        used = self._at.tunes or not decision.is_best
         return self._config.metrics[1:] if used else self._config.metrics
 
     def _with_weights(self, plan: Plan) -> Plan:
@@ -531,7 +541,7 @@ class _Resolver:
             name = f"{folds.number} folds by {folds.unit}"
         at.note("weights", f"tuned on {name}", f"{len(at.basis):,} lists")
         columns = self._weigh()
-        by_score = plan.decision.name == "best"
+        by_score = plan.decision.is_best
         if by_score:
             self._check_weighted()
         if folds or len(columns) > 1 or plan.expansions or not by_score:
@@ -544,15 +554,18 @@ class _Resolver:
             tuned_by_default=tuple(
                 column.name for column in at.weighted if column.by_default
             ),
-            tuned_on=name,
+            tuning_set=name,
             folds=folds,
         )
 
     def _check_weighted(self) -> None:
         """See that there is something to tune for the best score: scores or bonuses.
 
+        It is checked without test lists, so only in `rescore tune`: a run without a
+        column to tune still decides by the first pass.
+
         Raises:
-            UserError: `rescore tune` gets lists without a column to tune.
+            UserError: The lists have no column to tune.
         """
         at = self._at
         if at.weighted or self._config.columns or at.lists:
@@ -573,12 +586,14 @@ class _Resolver:
     def _weigh(self) -> tuple[str, ...]:
         """Ask each feature what it weighs, and return the columns of scores."""
         at = self._at
-        place = len(at.reasons)
+        columns_at = len(at.reasons)
         for feature in self._features.values():
             at.weighted += tuple(feature.weighted(at))
         columns = tuple(dict.fromkeys(at.score_columns))
         named = ", ".join(columns) or "none"
-        at.reasons.insert(place, Reason("columns", named, "their weights are tuned"))
+        # the columns come before the reasons of the features
+        reason = Reason("columns", named, "their weights are tuned")
+        at.reasons.insert(columns_at, reason)
         return columns
 
     def _tuning(self, decision: Decision) -> TuningOptions:
@@ -655,7 +670,7 @@ def check_unmeasured(
     given = flags_set(METRICS, config.measuring)
     if config.metrics:
         given["metrics"] = "--metric"
-    is_best = decision_of(config, weights).name == "best"
+    is_best = decision_of(config, weights).is_best
     counts = weights.weights.keys() & units().keys()
     unread = {"align"}
     if is_best and not config.expands and not counts:

@@ -45,6 +45,7 @@ from urllib.parse import quote
 from rescore.columns import Column
 from rescore.errors import UserError
 from rescore.nbest import NbestList, content_hash, content_key, hash_of_set
+from rescore.parts import BEST
 from rescore.version import VERSION
 
 FINGERPRINT_DIGITS = 12
@@ -81,7 +82,7 @@ class Signature:
     """
     excluded: tuple[str, ...] = ()
     """Origins of hypotheses that may not win, such as `respelled`."""
-    decision: str = "best"
+    decision: str = BEST
     """Name of the rule that chooses a text from a list."""
     scale: float | None = None
     """Scale of the posteriors, p proportional to exp(scale * score); None for rules
@@ -122,7 +123,7 @@ class Signature:
         if self.excluded:
             origins = [_quoted(origin) for origin in self.excluded]
             parts.append(f"without:{','.join(origins)}")
-        if self.decision != "best":
+        if self.decision != BEST:
             parts.append(f"decide:{self._rule()}")
         single = {
             "for": self.objective,

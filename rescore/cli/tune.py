@@ -73,7 +73,7 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     )
     dev = inputs.read(own.nbest, need_references=True)
     plan = pipeline.resolve(config, dev=dev)
-    if own.curve and plan.decision.name != "best":
+    if own.curve and not plan.decision.is_best:
         raise OptionError(
             "--curve is the curve of --decide best; leave out --curve or --decide"
             f" {config.decide}"
@@ -118,7 +118,7 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
 def _decided_by(decision: Decision) -> str:
     """Return the decision with its options and its scale; empty for the best score."""
     how = ""
-    if decision.name != "best":
+    if not decision.is_best:
         how = f", {decision.name}"
     for name, value in decision.signed.items():
         how += f", {name.replace('-', ' ')} {value}"

@@ -33,7 +33,7 @@ from rescore.nbest import (
 )
 from rescore.options import Declared, NoOptions, from_json, settings_of
 from rescore.pace import paced
-from rescore.parts import DECISIONS
+from rescore.parts import BEST, DECISIONS
 
 Floats = npt.NDArray[np.float64]
 LARGEST = float(np.finfo(np.float64).max)
@@ -337,7 +337,7 @@ class Decision:
             option.
     """
 
-    name: str = "best"
+    name: str = BEST
     scale: float | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     """The options that are set, as JSON holds them (`rescore.options.as_json`)."""
@@ -386,6 +386,11 @@ class Decision:
             return self
         scale = former.scale if self.scale is None else self.scale
         return Decision(self.name, scale, former.settings | self.settings)
+
+    @property
+    def is_best(self) -> bool:
+        """Whether the best score chooses the text."""
+        return self.name == BEST
 
     @property
     def lacks_scale(self) -> bool:

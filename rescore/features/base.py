@@ -35,7 +35,7 @@ from typing import ClassVar
 from rescore.columns import Reserved
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
-from rescore.expansion import Expansion, asked
+from rescore.expansion import Expansion, asked_expansions
 from rescore.lms import LanguageModel
 from rescore.metrics import Metric, MetricOptions, Normaliser
 from rescore.parts import FEATURES
@@ -51,6 +51,8 @@ class Reason:
     """The thing that is decided about, such as `metric`."""
     decision: str
     why: str
+    shown: bool = False
+    """Whether users are told without --verbose, because they may not expect it."""
 
     def __str__(self) -> str:
         """Return the decision as one line."""
@@ -181,7 +183,7 @@ class Situation:
         columns that earlier expansions added to the lists.
         """
         names: list[str] = []
-        for _, part, _ in asked(self.config):
+        for _, part, _ in asked_expansions(self.config):
             names += part.adds
         return names or common_expansion_columns(self.basis[:1])
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from rescore.columns import Column
 from rescore.errors import UserError
+from rescore.parts import BEST
 from rescore.reports.records import CHOICES, MetricResult
 from rescore.reports.results import Results
 from rescore.signature import DIGITS, Signature
@@ -267,7 +268,7 @@ class _Fields:
     weights: dict[str, float] = field(default_factory=dict)
     columns: dict[str, Column] = field(default_factory=dict)
     excluded: tuple[str, ...] = ()
-    decision: str = "best"
+    decision: str = BEST
     scale: float | None = None
     deciding: dict[str, str] = field(default_factory=dict)
     objective: str | None = None

@@ -12,6 +12,7 @@ from rescore.columns import Column
 from rescore.decision.mixture import Mixture
 from rescore.errors import counted
 from rescore.metrics.base import is_better
+from rescore.parts import BEST
 from rescore.reports.figures import FIRST, MIXTURE, SIGNIFICANT, Row
 from rescore.tuning.weights import FoldWeights, Unproven, Weights
 
@@ -216,9 +217,7 @@ class Record:
     changed: Annotated[
         int, described("Utterances whose text is another one than the first pass's.")
     ] = 0
-    decision: Annotated[str, described("How a text was chosen from each list.")] = (
-        "best"
-    )
+    decision: Annotated[str, described("How a text was chosen from each list.")] = BEST
     scale: Annotated[
         float | None,
         described("Of posteriors exp(scale * score), which decisions need."),
@@ -249,6 +248,11 @@ class Record:
     def metric(self) -> str | None:
         """The name of the first metric."""
         return self.main.metric if self.main else None
+
+    @property
+    def is_best(self) -> bool:
+        """Whether the best score chose the texts."""
+        return self.decision == BEST
 
     @property
     def first_pass(self) -> float | None:

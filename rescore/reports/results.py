@@ -16,6 +16,7 @@ from rescore.metrics.base import text_value, warn_of_texts
 from rescore.metrics.listed import LISTED
 from rescore.metrics.normalise import EXACT
 from rescore.nbest import NbestList
+from rescore.parts import BEST
 from rescore.reports.analysis import best_system
 from rescore.reports.details import details
 from rescore.reports.figures import FIRST, ORACLE, Figures, sign
@@ -164,14 +165,14 @@ def system_name(weights: Weights, decision: str) -> str:
     of weight 0 are named, or bonuses.
     """
     models = [name for name in weights.language_models if weights.weighs(name)]
-    if not models and decision == "best":
+    if not models and decision == BEST:
         models = weights.language_models
     added = [name for name in models if weights.weights[name] >= 0]
     subtracted = [name for name in models if weights.weights[name] < 0]
     phrase = " + ".join(added)
     for name in subtracted:
         phrase += f" - {name}"
-    if not models and decision == "best":
+    if not models and decision == BEST:
         bonuses = [unit for name, unit in units().items() if weights.weighs(name)]
         added = [f"{unit} bonus" for unit in bonuses]
         phrase = " + ".join(added)
@@ -181,7 +182,7 @@ def system_name(weights: Weights, decision: str) -> str:
 
 def decision_title(decision: str) -> str:
     """Return a decision as tables name it; the best score has no name."""
-    return "" if decision == "best" else decision.upper()
+    return "" if decision == BEST else decision.upper()
 
 
 def figures_of(

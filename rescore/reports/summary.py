@@ -199,7 +199,7 @@ def _weights(results: Record) -> Iterator[str]:
     reasons = list(
         zero(dev, results.weights, results.metric or "metric", results.decision)
     )
-    if reasons and results.decision == "best":
+    if reasons and results.is_best:
         on_dev = []
     elif not reasons:
         on_dev = _with_range(on_dev, results)
@@ -224,7 +224,7 @@ def _with_range(on_dev: list[str], results: Record) -> list[str]:
     dev = results.dev
     # for another decision the scale moves with the weight
     is_known = dev and dev.low is not None and dev.high is not None
-    if not on_dev or not is_known or results.decision != "best":
+    if not on_dev or not is_known or not results.is_best:
         return on_dev
     assert dev
     ends = f"from {dev.low:.4g} to {dev.high:.4g}"

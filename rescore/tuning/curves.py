@@ -89,7 +89,7 @@ def weight_curve(
         lists: Lists with references.
         weights: The weights.
     """
-    if weights.decision.name != "best":
+    if not weights.decision.is_best:
         return []
     bounded = []
     for name in weights.language_models:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rescore.columns import FIRST_PASS, Column, Role, units, unrecognised
-from rescore.parts import FEATURES
+from rescore.parts import BEST, FEATURES
 from rescore.tuning.weights import Unproven
 
 
@@ -106,7 +106,7 @@ def why_zero(
     metric: str,
     first_pass: float,
     source: str,
-    decision: str = "best",
+    decision: str = BEST,
 ) -> str:
     """Return one sentence that says why all weights are 0 and what to do.
 
@@ -119,7 +119,7 @@ def why_zero(
         decision: The name of the decision rule that weights were tuned for.
     """
     alone = "the first pass"
-    if decision != "best":
+    if decision != BEST:
         alone = f"{decision} of the first-pass scores alone"
     no_help = "the weight is 0, the LM does not help"
     if unproven is None:

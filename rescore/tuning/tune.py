@@ -307,7 +307,7 @@ class Tuner:
         best score has a single weight.
         """
         is_single = len(self.models) == 1 and not self.free
-        if not is_single or self.options.decide.name != "best":
+        if not is_single or not self.options.decide.is_best:
             return fit
         (name,) = self.models
         objective = best.objective
