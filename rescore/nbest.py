@@ -41,7 +41,7 @@ words.
 """
 
 
-_count = lru_cache(maxsize=1 << 18)(lambda words, text: len(words(text)))
+_count = lru_cache(maxsize=1 << 18)(lambda cut_words, text: len(cut_words(text)))
 
 
 @dataclass(slots=True)
@@ -110,8 +110,8 @@ class Header:
     """Whether a toolkit of translation wrote the lists: BLEU measures them."""
     means: bool = False
     """Whether first-pass scores are means over tokens, as fairseq's."""
-    words: Callable[[str], Sequence[str]] = field(default=str.split, compare=False)
-    """Cuts a text into the words of the column `words`; a plan sets it to the
+    cut_words: Callable[[str], Sequence[str]] = field(default=str.split, compare=False)
+    """Cuts a text into the words that the column `words` counts; a plan sets it to the
     normaliser of its metric.
     """
 
@@ -203,8 +203,8 @@ class NbestList:
             UserError: A hypothesis has no such score.
         """
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
-            words = self.header.words
-            return [float(_count(words, one.text)) for one in self.hypotheses]
+            cut_words = self.header.cut_words
+            return [float(_count(cut_words, one.text)) for one in self.hypotheses]
         column = self.header.records.get(name)
         try:
             if column is not None and column.is_component:

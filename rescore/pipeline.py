@@ -201,7 +201,7 @@ def expand(
         dev: Whether these are the dev lists, from which an expansion may learn.
     """
     lists = expanded(plan.expansions, lists, dev)
-    return with_header(lists, lambda header: replace(header, words=plan.words))
+    return with_header(lists, lambda header: replace(header, cut_words=plan.cut_words))
 
 
 def score(

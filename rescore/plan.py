@@ -77,7 +77,7 @@ class Plan:
     """Add new hypotheses, and columns of features, to lists before they are scored, one
     after another.
     """
-    words: Normaliser = field(default_factory=Normaliser)
+    cut_words: Normaliser = field(default_factory=Normaliser)
     """Cuts texts into the words that have a bonus: as the metric that the weights are
     tuned for.
     """
@@ -225,8 +225,8 @@ class _Resolver:
         if at.measures:
             metrics = self._metrics()
             decision = self._decision()
-        words = self._words(metrics)
-        expansions = self._expansions(words)
+        cut_words = self._cut_words(metrics)
+        expansions = self._expansions(cut_words)
         norm = self._load_models(load, specs)
         at.counted = self._counted()
         plan = Plan(
@@ -234,7 +234,7 @@ class _Resolver:
             norm=norm,
             counted=at.counted,
             expansions=expansions,
-            words=words,
+            cut_words=cut_words,
             metrics=metrics,
             decision=decision,
             force_weights=self._config.force_weights,
@@ -369,7 +369,7 @@ class _Resolver:
                 at.note("further metrics", ", ".join(names), FEATURES.about(name))
         return further
 
-    def _words(self, metrics: Sequence[Metric]) -> Normaliser:
+    def _cut_words(self, metrics: Sequence[Metric]) -> Normaliser:
         """Return what cuts texts into words: as the metric that the weights were tuned
         for, else as the objective.
         """
@@ -406,7 +406,7 @@ class _Resolver:
         at.note("decision", how, why)
         return decision
 
-    def _expansions(self, words: Normaliser) -> tuple[Expansion, ...]:
+    def _expansions(self, cut_words: Normaliser) -> tuple[Expansion, ...]:
         """Return what adds hypotheses and columns before lists are scored."""
         at = self._at
         expansions = [
@@ -416,7 +416,7 @@ class _Resolver:
         for feature in self._features.values():
             feature.check_lists(at, expansions)
         for feature in self._features.values():
-            expansion = feature.expansion(at, words)
+            expansion = feature.expansion(at, cut_words)
             if expansion is not None:
                 expansions.append(expansion)
         return tuple(expansions)
@@ -487,18 +487,18 @@ class _Resolver:
         if at.former_weights is not None:
             at.note("weights", at.former_weights.tuned, "as tuned before")
             return replace(
-                plan, weights=self._with_votes(at.former_weights, plan.words)
+                plan, weights=self._with_votes(at.former_weights, plan.cut_words)
             )
-        weights = self._with_votes(self._given(plan), plan.words)
+        weights = self._with_votes(self._given(plan), plan.cut_words)
         return replace(plan, weights=weights)
 
-    def _with_votes(self, weights: Weights, words: Normaliser) -> Weights:
+    def _with_votes(self, weights: Weights, cut_words: Normaliser) -> Weights:
         """Return the weights with the votes of the systems of the lists, as far as the
         weights have none: by agreement, unless equal votes are asked for.
 
         Args:
             weights: The weights.
-            words: Cuts texts into words.
+            cut_words: Cuts texts into words.
 
         Raises:
             OptionError: The weights have votes, or the lists have no systems.
@@ -514,7 +514,7 @@ class _Resolver:
             return weights
         if self._config.votes == EQUAL or at.of_requests:
             return weights
-        votes = Agreement(at.lists, systems, words).votes
+        votes = Agreement(at.lists, systems, cut_words).votes
         mixture = Mixture(votes, estimated=True)
         at.note("votes", named(mixture), "the agreement of the systems")
         return replace(weights, mixture=mixture)

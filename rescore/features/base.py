@@ -206,7 +206,9 @@ class Feature:
     if this gains something on dev lists.
     """
     reads: ClassVar[Sequence[str]] = ()
-    """The names of options of metrics that the feature reads, too, such as `words`."""
+    """The names of options of metrics that the feature reads, too, such as `words`, the
+    file of --words.
+    """
 
     def check(self, config: RunConfig) -> None:
         """Refuse a config that contradicts itself, before anything is read.

@@ -153,7 +153,7 @@ def _reference_words(measured: MetricResult, lists: Sequence[NbestList]) -> int:
     """Return the number of words in the references, in the first of each list."""
     words = measured.counts["first_pass"].get("ref_words")
     if words is None:
-        words = sum(len(nbest.header.words(nbest.references[0])) for nbest in lists)
+        words = sum(len(nbest.header.cut_words(nbest.references[0])) for nbest in lists)
     return int(words)
 
 

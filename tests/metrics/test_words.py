@@ -245,8 +245,8 @@ def test_nobody_else_cuts_texts_at_blanks() -> None:
         name for name in found if not any(name.startswith(known) for known in SPLITS)
     )
     assert not unknown, (
-        "words are cut by the metric's normaliser (`NbestList.words`, `Plan.words`), or"
-        " by `WRITTEN`"
+        "words are cut by the metric's normaliser (`Header.cut_words`,"
+        " `Plan.cut_words`), or by `WRITTEN`"
     )
     assert not [
         known for known in SPLITS if not any(name.startswith(known) for name in found)
