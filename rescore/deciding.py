@@ -148,7 +148,7 @@ def warn_of_twice(
         if len(set(texts)) < len(texts):
             log.warning(
                 "%slists have a text twice (first: utterance %s); %s adds both",
-                nbest.header.place,
+                nbest.header.prefix,
                 nbest.id,
                 decision.name,
             )

@@ -60,7 +60,7 @@ class Hypothesis:
     toolkit gave none.
     """
     rank: int | None = None
-    """The place in the toolkit's list, from 0, of a reranked list with equal first-pass
+    """The index in the toolkit's list, from 0, of a reranked list with equal first-pass
     scores; else None.
     """
     combined: float | None = None
@@ -116,8 +116,8 @@ class Header:
     """
 
     @property
-    def place(self) -> str:
-        """The file with a colon and a blank, for messages."""
+    def prefix(self) -> str:
+        """The file with a colon and a blank, for messages; empty for no file."""
         return f"{self.name}: " if self.name else ""
 
     @property
@@ -160,7 +160,9 @@ class NbestList:
     """
     audio: Audio | None = None
     place: str = field(default="", compare=False)
-    """The file and line where it begins, for messages; empty where nobody needs it."""
+    """The file and the line where the list begins, for messages; empty if no message
+    needs them.
+    """
 
     def __post_init__(self) -> None:
         """
@@ -191,7 +193,7 @@ class NbestList:
     @property
     def title(self) -> str:
         """The file and the utterance, for messages."""
-        return f"{self.header.place}utterance {self.id}"
+        return f"{self.header.prefix}utterance {self.id}"
 
     def column(self, name: str) -> list[float]:
         """Return the scores of one column, in the order of the hypotheses.
@@ -266,12 +268,12 @@ def check_scores(nbest: NbestList, place: str) -> None:
 
 
 def first_pass_indices(nbest: NbestList) -> list[int]:
-    """Return the places of the toolkit's own hypotheses; all places in a list that has
-    none.
+    """Return the indices of the toolkit's own hypotheses; all indices in a list that
+    has none.
     """
     own = [
-        place
-        for place, hypothesis in enumerate(nbest.hypotheses)
+        index
+        for index, hypothesis in enumerate(nbest.hypotheses)
         if hypothesis.origin == FIRST_PASS_ORIGIN
     ]
     return own or list(range(len(nbest.hypotheses)))
@@ -308,7 +310,7 @@ def columns_for(
 
 
 def tie_order(nbest: NbestList) -> list[int]:
-    """Return all places in the order in which equals win: the toolkit's own hypotheses
+    """Return all indices in the order in which equals win: the toolkit's own hypotheses
     first, then the better first pass, then the toolkit's order.
 
     A new hypothesis has the first-pass score of the hypothesis that it came from,
@@ -332,12 +334,12 @@ def tie_key(hypothesis: Hypothesis) -> tuple[bool, float]:
 
 
 def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
-    """Return all places, the best first: the rule for order and ties. Code that picks
+    """Return all indices, the best first: the rule for order and ties. Code that picks
     the first of equals uses `tie_order`.
 
     The higher score comes first; equal scores are in `tie_order`.
     """
-    return sorted(tie_order(nbest), key=lambda place: -scores[place])
+    return sorted(tie_order(nbest), key=lambda index: -scores[index])
 
 
 def elected(nbest: NbestList) -> NbestList:
@@ -391,7 +393,7 @@ def in_tie_order(nbest: NbestList) -> NbestList:
     order = tie_order(nbest)
     if order == sorted(order):
         return nbest
-    return replace(nbest, hypotheses=[nbest.hypotheses[place] for place in order])
+    return replace(nbest, hypotheses=[nbest.hypotheses[index] for index in order])
 
 
 def in_parts(
@@ -438,12 +440,12 @@ def without_copies(
         return nbest
     names = dict.fromkeys([*columns, *nbest.header.systems])
     kept: dict[tuple[object, ...], int] = {}
-    for place in tie_order(nbest):
-        hypothesis = nbest.hypotheses[place]
+    for index in tie_order(nbest):
+        hypothesis = nbest.hypotheses[index]
         scores = [hypothesis.scores.get(name) for name in names]
-        kept.setdefault((hypothesis.text, *scores), place)
-    # each keeps its place: the order decides between equal scores
-    hypotheses = [nbest.hypotheses[place] for place in sorted(kept.values())]
+        kept.setdefault((hypothesis.text, *scores), index)
+    # the toolkit's order stays: it decides between equal scores
+    hypotheses = [nbest.hypotheses[index] for index in sorted(kept.values())]
     return replace(nbest, hypotheses=hypotheses)
 
 
@@ -456,7 +458,7 @@ def are_means(nbest: NbestList) -> bool:
     """
     if nbest.header.records.get(SUM) is not None:
         return False
-    own = [nbest.hypotheses[place].scores for place in first_pass_indices(nbest)]
+    own = [nbest.hypotheses[index].scores for index in first_pass_indices(nbest)]
     return all(SUM in scores and FORMER_FIRST_PASS not in scores for scores in own)
 
 
@@ -546,9 +548,9 @@ def _rows(nbest: NbestList, columns: Collection[str]) -> list[list[Any]]:
         else:
             scores.append([one.scores.get(name) for one in nbest.hypotheses])
     rows = []
-    for place in tie_order(nbest):
-        hypothesis = nbest.hypotheses[place]
-        shown = [_nine_digits(column[place]) for column in scores]
+    for index in tie_order(nbest):
+        hypothesis = nbest.hypotheses[index]
+        shown = [_nine_digits(column[index]) for column in scores]
         rows.append([hypothesis.text, *shown])
     return rows
 

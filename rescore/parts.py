@@ -126,7 +126,7 @@ class Registry(Generic[Part]):
             text = inspect.getdoc(part) or ""
         return text.partition("\n")[0]
 
-    def place(self, name: str) -> str:
+    def target(self, name: str) -> str:
         """Return where a part is, as "module:attribute"; empty for a part that was
         registered as an object.
 

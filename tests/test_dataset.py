@@ -42,4 +42,4 @@ def test_a_set_is_returned_as_it_is() -> None:
     lists = formats.read([ROOT / "data" / "dev.json"])
     assert Dataset.of(lists) is lists
     some = Dataset.of(replace(nbest) for nbest in lists[:3])
-    assert some == lists[:3] and some.header.place.endswith("dev.json: ")
+    assert some == lists[:3] and some.header.prefix.endswith("dev.json: ")

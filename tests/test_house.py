@@ -159,7 +159,7 @@ def test_the_core_names_no_system_of_the_research_wing() -> None:
         name
         for registry in (KINDS, LESSONS)
         for name in registry
-        if registry.place(name).startswith("rescore.research.")
+        if registry.target(name).startswith("rescore.research.")
     }
     named = {}
     for module, path in MODULES.items():

@@ -173,7 +173,7 @@ class Commands(click.Group):
         """
         sections: dict[str, list[tuple[str, str]]] = {"Commands": [], PAPERS: []}
         for name in COMMANDS:
-            of_papers = COMMANDS.place(name).startswith("rescore.research.")
+            of_papers = COMMANDS.target(name).startswith("rescore.research.")
             title = PAPERS if of_papers else "Commands"
             sections[title].append((name, COMMANDS.about(name)))
         for title, rows in sections.items():

@@ -135,7 +135,7 @@ def combine(nbest: NbestList, weights: WeightsOf) -> Floats:
 
 
 def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:
-    """Return the place of the best hypothesis of each list, by `ranking`."""
+    """Return the index of the best hypothesis of each list, by `ranking`."""
     return [ranking(nbest, combine(nbest, weights).tolist())[0] for nbest in lists]
 
 
@@ -154,7 +154,7 @@ def rerank(
     """
     scores = combine(nbest, weights).tolist()
     order = ranking(nbest, scores)
-    chosen = [place for place in order if nbest.hypotheses[place].text == choice]
+    chosen = [index for index in order if nbest.hypotheses[index].text == choice]
     if chosen and chosen[0] != order[0]:
         above = math.nextafter(scores[order[0]], math.inf)
         scores[chosen[0]] = min(above, LARGEST)
@@ -162,13 +162,13 @@ def rerank(
         order.insert(0, chosen[0])
     is_sorted = order == sorted(order)
     hypotheses = []
-    for place in order:
-        hypothesis = nbest.hypotheses[place]
+    for index in order:
+        hypothesis = nbest.hypotheses[index]
         rank = hypothesis.rank
         if rank is None and not is_sorted:
             # The rank keeps the toolkit's order: it decides between equals later, too.
-            rank = place
-        hypotheses.append(replace(hypothesis, rank=rank, combined=scores[place]))
+            rank = index
+        hypotheses.append(replace(hypothesis, rank=rank, combined=scores[index]))
     return replace(nbest, hypotheses=hypotheses)
 
 

@@ -309,7 +309,7 @@ def check_measurable(metric: Metric, lists: Sequence[NbestList], purpose: str) -
     every = np.concatenate(list_statistics(metric, lists))
     if not is_measurable(metric, every.sum(axis=0)):
         raise UserError(
-            f"{lists[0].header.place}all references are empty, as {metric.name} counts"
+            f"{lists[0].header.prefix}all references are empty, as {metric.name} counts"
             f" them; {purpose}"
         )
 

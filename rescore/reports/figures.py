@@ -132,15 +132,17 @@ class Figures:
             # The rows of a table share most of their texts.
             self._reporting = remembered(self._reporting)
 
-    def at(self, places: Sequence[int]) -> list[ScoredText]:
+    def at(self, indices: Sequence[int]) -> list[ScoredText]:
         """Return one hypothesis of each list, measured.
 
         Args:
-            places: The place of the hypothesis in each list.
+            indices: The index of the hypothesis in each list.
         """
         chosen = []
-        for nbest, rows, place in zip(self.lists, self.statistics, places, strict=True):
-            chosen.append(ScoredText(nbest.hypotheses[place].text, rows[place]))
+        for nbest, rows, index in zip(
+            self.lists, self.statistics, indices, strict=True
+        ):
+            chosen.append(ScoredText(nbest.hypotheses[index].text, rows[index]))
         if self._reporting is self.metric:
             return chosen
         return self.of([output.text for output in chosen])
@@ -154,8 +156,8 @@ class Figures:
         rows = text_statistics(self._reporting, self.lists, texts)
         return [ScoredText(*output) for output in zip(texts, rows, strict=True)]
 
-    def oracle_places(self, own: bool = False) -> list[int]:
-        """Return the place of the best hypothesis of each list; the first of equally
+    def oracle_indices(self, own: bool = False) -> list[int]:
+        """Return the index of the best hypothesis of each list; the first of equally
         good hypotheses in the order of `rescore.nbest.ranking`.
 
         Args:
@@ -166,7 +168,7 @@ class Figures:
             order = tie_order(nbest)
             if own:
                 kept = set(first_pass_indices(nbest))
-                order = [place for place in order if place in kept]
+                order = [index for index in order if index in kept]
             orders.append(order)
         ordered = []
         for rows, order in zip(self.statistics, orders, strict=True):
@@ -177,7 +179,7 @@ class Figures:
     @cached_property
     def oracle(self) -> float:
         """The metric of the best hypotheses, in percent."""
-        return self.value(self.at(self.oracle_places()))
+        return self.value(self.at(self.oracle_indices()))
 
     def value(self, choice: Choice) -> float:
         """Return the metric of a choice, in percent."""

@@ -206,8 +206,8 @@ def figures_of(
     chosen = figures.of(texts)
     first = figures.of(first_pass)
     changed = list(first_pass) != list(texts)
-    best = figures.oracle_places()
-    best_own = figures.oracle_places(own=True)
+    best = figures.oracle_indices()
+    best_own = figures.oracle_indices(own=True)
     rows = {
         "first_pass": figures.row(FIRST, first),
         "oracle": figures.row(ORACLE, figures.at(best), interval=False),

@@ -81,7 +81,7 @@ class _Tally:
         """Count a list: the place of each hypothesis's question among all of a window,
         and its score.
         """
-        self.file = self.file or nbest.header.place
+        self.file = self.file or nbest.header.prefix
         self.texts += len(scores)
         for hypothesis in nbest.hypotheses:
             self.words += len(hypothesis.text.split())

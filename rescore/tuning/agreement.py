@@ -139,8 +139,8 @@ class Agreement:
         drawn = _hats(self._sampled(counts.astype(np.float64)), self._groups)
         lows, highs = np.percentile(drawn, (2.5, 97.5), axis=0)
         estimates = {}
-        for place, name in enumerate(self._systems):
-            bounds = (self._error_rates[place], lows[place], highs[place])
+        for index, name in enumerate(self._systems):
+            bounds = (self._error_rates[index], lows[index], highs[index])
             estimates[name] = Estimate(*(100 * max(0.0, float(one)) for one in bounds))
         return estimates
 
@@ -220,10 +220,10 @@ def _are_near(matrix: Floats, i: int, j: int) -> bool:
 
     Args:
         matrix: The distance of each pair of systems (systems, systems).
-        i: The place of one system.
-        j: The place of the other system.
+        i: The index of one system.
+        j: The index of the other system.
     """
-    others = [place for place in range(len(matrix)) if place not in (i, j)]
+    others = [index for index in range(len(matrix)) if index not in (i, j)]
     distance = matrix[i, j]
     if not others:
         return False
@@ -232,8 +232,8 @@ def _are_near(matrix: Floats, i: int, j: int) -> bool:
         nearest = min(matrix[i, third], matrix[j, third])
         return bool(distance < NEAR_OF_THREE * nearest)
     expected = 0.0
-    for place in (i, j):
-        hats = [_hat(matrix, place, *pair) for pair in combinations(others, 2)]
+    for index in (i, j):
+        hats = [_hat(matrix, index, *pair) for pair in combinations(others, 2)]
         expected += max(float(np.median(hats)), 0.0)
     return bool(distance < NEAR * expected)
 
@@ -266,9 +266,9 @@ def _hat(distances: Floats, i: int, j: int, k: int) -> Any:
 
     Args:
         distances: The distances of systems, of shape (..., systems, systems).
-        i: The place of the system.
-        j: The place of one other system.
-        k: The place of the other.
+        i: The index of the system.
+        j: The index of one other system.
+        k: The index of the other.
     """
     return (distances[..., i, j] + distances[..., i, k] - distances[..., j, k]) / 2
 
@@ -287,7 +287,7 @@ def _hats(matrices: Floats, groups: Sequence[int]) -> Floats:
     number = len(groups)
     estimates = np.zeros((len(matrices), number))
     for i in range(number):
-        others = [place for place in range(number) if groups[place] != groups[i]]
+        others = [index for index in range(number) if groups[index] != groups[i]]
         hats = []
         for j, k in combinations(others, 2):
             if groups[j] != groups[k]:

@@ -65,7 +65,7 @@ def coordinate(
 
     Args:
         point: A point (columns,).
-        index: The place of the column.
+        index: The index of the column.
         bounded: The bounded columns (columns,).
 
     Returns:

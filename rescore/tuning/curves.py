@@ -60,11 +60,11 @@ def curves(
     )
     point = objective.point(weights)
     steps = []
-    for place, column in enumerate(columns, 1):
-        line = coordinate(point, place, ~objective.free)
+    for index, column in enumerate(columns, 1):
+        line = coordinate(point, index, ~objective.free)
         if line is None:
             corners = np.eye(len(point))
-            line = corners[0], corners[place] - corners[0]
+            line = corners[0], corners[index] - corners[0]
         start, direction = line
         edges, values = objective.line(start, direction, 0.0, 1.0)
         changes = np.flatnonzero(np.diff(values)) + 1

@@ -46,7 +46,7 @@ def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> lis
                 "%scolumns that measure texts against the reference have no weight"
                 " (%s); if they are scores of another kind, name them with `rescore"
                 " tune --column`",
-                dataset.header.place,
+                dataset.header.prefix,
                 ", ".join(measured),
             )
         return dataset.model_columns
@@ -107,7 +107,7 @@ def warn_of_single(lists: Sequence[NbestList]) -> None:
         log.warning(
             "%severy list has only one hypothesis, so reranking cannot change anything;"
             " write more hypotheses in the decoder, for example with --nbest 10",
-            Dataset.of(lists).header.place,
+            Dataset.of(lists).header.prefix,
         )
 
 

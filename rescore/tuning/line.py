@@ -205,7 +205,7 @@ def taken(statistics: Counts, lists: Indices, hypotheses: Indices) -> Counts:
     Args:
         statistics: The statistics of shape (lists, hypotheses, k).
         lists: The list of each hypothesis, of shape (n,).
-        hypotheses: The place of each hypothesis in its list, of shape (n,).
+        hypotheses: The index of each hypothesis in its list, of shape (n,).
     """
     number, size = statistics.shape[1:]
     rows = statistics.reshape(-1, size)

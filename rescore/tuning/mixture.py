@@ -168,14 +168,14 @@ class _VoteTuner:
         self._together = np.concatenate(shares)
         """Posteriors of shape (hypotheses of all lists, systems)."""
         self._starts = np.cumsum([0, *self._sizes[:-1]])
-        """The place of the first hypothesis of each list."""
+        """The index of the first hypothesis of each list."""
         rates = []
         self._rates_of_all: list[float] = []
         """The error rate of each system; a list without its text has an empty text."""
-        for place, name in enumerate(self.systems):
+        for index, name in enumerate(self.systems):
             texts = system_texts(self._decider.lists, name)
             counts = text_statistics(metric, lists, texts)
-            heard = np.array([own[:, place].any() for own in shares])
+            heard = np.array([own[:, index].any() for own in shares])
             rates.append(_rate(metric, counts[heard]))
             self._rates_of_all.append(_rate(metric, counts))
         self._ratios = min(rates) / np.array(rates)
@@ -296,7 +296,7 @@ def _mixed_in_lists(
     Args:
         together: Posteriors of shape (hypotheses of all lists, systems).
         votes: The vote of each system, of shape (systems,).
-        starts: The place of the first hypothesis of each list.
+        starts: The index of the first hypothesis of each list.
         sizes: Number of hypotheses of each list.
 
     Returns:

@@ -115,8 +115,8 @@ def centred(features: Floats, present: Flags) -> tuple[Floats, Floats]:
 
 
 def by_content(features: Floats, present: Flags) -> list[int]:
-    """Return the places of columns in an order that depends on their values, but not on
-    their names and units.
+    """Return the indices of columns in an order that depends on their values, but not
+    on their names and units.
 
     Columns are sorted by the covariance of the standardised column with the first
     column, plus a part of its skewness for lists whose first column is constant.
@@ -191,21 +191,21 @@ class Objective:
             columns: The first pass, then the other columns.
             free: Columns whose weights may be negative; weights of counts always may.
             standardise: Whether columns are divided by their spread.
-            kept: The places of the hypotheses of each list that may be chosen; None for
-                all hypotheses.
+            kept: The indices of the hypotheses of each list that may be chosen; None
+                for all hypotheses.
 
         Raises:
             UserError: A list has no reference, or lacks a column.
         """
         lists = [in_tie_order(nbest) for nbest in lists]
-        places = kept or [np.arange(len(nbest.hypotheses)) for nbest in lists]
+        indices = kept or [np.arange(len(nbest.hypotheses)) for nbest in lists]
         rows = []
         present = []
-        for nbest, own in zip(lists, places, strict=True):
+        for nbest, own in zip(lists, indices, strict=True):
             scores = np.array([nbest.column(name) for name in columns]).T
             rows.append(scores[own])
             present.append(np.ones(len(own), dtype=bool))
-        every = zip(list_statistics(metric, lists), places, strict=True)
+        every = zip(list_statistics(metric, lists), indices, strict=True)
         statistics = [counts[own] for counts, own in every]
         features = padded(rows)
         is_present = side_by_side(padded(present))

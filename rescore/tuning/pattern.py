@@ -39,7 +39,7 @@ PAIRS = 1 << 24
 def likely(
     lists: Sequence[NbestList], weights: Mapping[str, float], pairs: int = PAIRS
 ) -> list[Indices] | None:
-    """Return the places of the most probable hypotheses of each list, so that a search
+    """Return the indices of the most probable hypotheses of each list, so that a search
     compares few pairs.
 
     Args:
@@ -48,7 +48,7 @@ def likely(
         pairs: Number of pairs of hypotheses in all lists, at most.
 
     Returns:
-        The places of each list in ascending order; None if all hypotheses stay.
+        The indices of each list in ascending order; None if all hypotheses stay.
     """
     most = max(2, int((pairs / len(lists)) ** 0.5))
     if all(len(nbest.hypotheses) <= most for nbest in lists):
@@ -73,7 +73,7 @@ def deciding_by(
         losses: The losses of the decision rule.
         objective: An objective for the best score.
         lists: The lists of the objective.
-        kept: The places of the hypotheses of the objective, as in `Objective.of`.
+        kept: The indices of the hypotheses of the objective, as in `Objective.of`.
     """
     lists = [in_tie_order(nbest) for nbest in lists]
     if kept is not None and sum(len(nbest.hypotheses) ** 2 for nbest in lists) > SHARED:
@@ -82,15 +82,15 @@ def deciding_by(
     every = losses(objective.metric, lists)
     if kept is not None:
         pairs = zip(every, kept, strict=True)
-        every = [list_losses.among(places) for list_losses, places in pairs]
+        every = [list_losses.among(indices) for list_losses, indices in pairs]
     return replace(objective, losses=_together(every), choices={}, envelopes={})
 
 
 def _shortened(lists: Sequence[NbestList], kept: Sequence[Indices]) -> list[NbestList]:
     """Return the lists with the kept hypotheses alone."""
     shorter = []
-    for nbest, places in zip(lists, kept, strict=True):
-        hypotheses = [nbest.hypotheses[place] for place in places]
+    for nbest, indices in zip(lists, kept, strict=True):
+        hypotheses = [nbest.hypotheses[index] for index in indices]
         shorter.append(replace(nbest, hypotheses=hypotheses))
     return shorter
 

@@ -250,7 +250,7 @@ class Tuner:
             lists = [_raised(nbest, self.given, bounded) for nbest in lists]
         objective = Objective.of(self.metric, lists, [*bounded, *free], free)
         by_values = by_content(objective.features, objective.present)
-        ordered = [objective.columns[place] for place in by_values]
+        ordered = [objective.columns[index] for index in by_values]
         # The first pass comes first, then bounded columns, then free columns.
         ordered.sort(key=lambda name: (name != FIRST_PASS, name in free))
         objective = objective.over(ordered)
@@ -441,11 +441,11 @@ def same(objective: Objective, weight: float) -> tuple[float, float]:
     first_pass = np.array([1.0, 0.0])
     towards_column = np.array([-1.0, 1.0])
     edges, values = objective.line(first_pass, towards_column, 0.0, 1.0)
-    place = int(np.searchsorted(edges, weight, side="right")) - 1
-    place = min(max(place, 0), len(values) - 1)
-    others = np.flatnonzero(values != values[place])
-    below = others[others < place]
-    above = others[others > place]
+    index = int(np.searchsorted(edges, weight, side="right")) - 1
+    index = min(max(index, 0), len(values) - 1)
+    others = np.flatnonzero(values != values[index])
+    below = others[others < index]
+    above = others[others > index]
     first = int(below.max(initial=-1)) + 1
     end = int(above.min(initial=len(values)))
     return float(edges[first]), float(edges[end])

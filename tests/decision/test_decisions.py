@@ -349,7 +349,7 @@ def test_reranked_lists_keep_the_toolkits_order_of_equals(
         and rerank(again, weights) == again
     )
     figures = Figures(ErrorRate(), [replace(again, references=("word",))])
-    assert [text.text for text in figures.at(figures.oracle_places())] == ["first"]
+    assert [text.text for text in figures.at(figures.oracle_indices())] == ["first"]
 
 
 def test_of_equals_the_given_ones_come_first() -> None:

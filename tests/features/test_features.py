@@ -125,8 +125,8 @@ def test_the_plan_and_the_data_model_name_no_feature() -> None:
     for module in (plan, nbest):
         text = inspect.getsource(module)
         for name, _ in FEATURES.loaded():
-            place = FEATURES.place(name).partition(":")[0]
-            assert not place or place not in text
+            address = FEATURES.target(name).partition(":")[0]
+            assert not address or address not in text
     for name in ("LISTED", "COMPONENT", "respell", "recombin", "edits"):
         assert name not in inspect.getsource(nbest)
         assert name not in inspect.getsource(plan)
