@@ -15,7 +15,8 @@ The words that this package uses:
     reserved    a name that a feature keeps for a column of its own (`Reserved`)
 
 Three names sound alike: `FIRST_PASS` is the name of a column, `Role.FIRST_PASS` the
-role of this column and its likes, `FIRST_PASS_ORIGIN` the origin of hypotheses.
+role of this column and its likes, `FIRST_PASS_ORIGIN` the origin of hypotheses. A
+*first-pass text* is the text of the hypothesis with the best first-pass score.
 """
 
 from __future__ import annotations
@@ -89,6 +90,10 @@ TOKENS = "tokens"
 """The column with the number of a language model's tokens, where it was asked for."""
 
 
+SCORE = "score"
+"""What files call the first pass."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reserved:
     """What a name stands for that a feature keeps for a column of its own."""
@@ -106,28 +111,24 @@ class Reserved:
     """
 
 
-SCORE = "score"
-"""What files call the first pass."""
-
-
-def reserved() -> Mapping[str, Reserved]:
+def reserved_columns() -> Mapping[str, Reserved]:
     """Return the reserved names that have a role; a column of any other name is an
     LM's, unless its record says more.
     """
-    return _of_features(FEATURES.changes).columns
+    return _of_features(FEATURES.changes).reserved_columns
 
 
-def reserved_names() -> Collection[str]:
-    """Return the names that no file and no user can give to a column: those that have a
-    role; the mark by which files used to tell new hypotheses; and what files call the
-    first pass.
+def forbidden_names() -> Collection[str]:
+    """Return the names that no file and no user can give to a column: the names of
+    `reserved_columns`; the mark by which files used to tell new hypotheses; and the
+    name that files give to the first pass.
     """
-    return _of_features(FEATURES.changes).reserved
+    return _of_features(FEATURES.changes).forbidden_names
 
 
 def role_of_name(name: str) -> Role:
     """Return what a column without a record is, as its name says."""
-    known = reserved().get(name)
+    known = reserved_columns().get(name)
     if known is not None:
         return known.role
     if name.lower() in MEASUREMENTS:
@@ -143,16 +144,18 @@ def units() -> Mapping[str, str]:
     """Return the columns whose weight is a bonus without bounds, with the unit of the
     bonus.
     """
-    return {name: column.unit for name, column in reserved().items() if column.unit}
+    return {
+        name: column.unit for name, column in reserved_columns().items() if column.unit
+    }
 
 
-def unrecognised() -> Sequence[str]:
+def new_word_origins() -> Sequence[str]:
     """Return the origins of hypotheses with words that no system wrote.
 
     Such hypotheses may win only where this gains something on dev lists
     (`rescore.tuning.tune`).
     """
-    return _of_features(FEATURES.changes).new_words
+    return _of_features(FEATURES.changes).new_word_origins
 
 
 def origins() -> Sequence[str]:
@@ -164,10 +167,10 @@ def origins() -> Sequence[str]:
 class _Names:
     """The names that features keep for themselves."""
 
-    columns: Mapping[str, Reserved]
-    reserved: frozenset[str]
+    reserved_columns: Mapping[str, Reserved]
+    forbidden_names: frozenset[str]
     origins: Sequence[str]
-    new_words: Sequence[str]
+    new_word_origins: Sequence[str]
 
 
 @cache
@@ -176,13 +179,13 @@ def _of_features(changes: int) -> _Names:
     first_pass = Reserved(Role.FIRST_PASS)
     columns = dict.fromkeys((FIRST_PASS, SUM, FORMER_FIRST_PASS), first_pass)
     origins = [FIRST_PASS_ORIGIN]
-    new_words: list[str] = []
+    new_word_origins: list[str] = []
     for _, feature in FEATURES.loaded():
         columns |= feature.reserved_columns
         origins += [*feature.origins, *feature.new_words]
-        new_words += feature.new_words
-    reserved = frozenset({*columns, "combined", SCORE})
-    return _Names(columns, reserved, origins, new_words)
+        new_word_origins += feature.new_words
+    forbidden = frozenset({*columns, "combined", SCORE})
+    return _Names(columns, forbidden, origins, new_word_origins)
 
 
 def free_name(name: str, taken: Collection[str] = ()) -> str:
@@ -193,7 +196,7 @@ def free_name(name: str, taken: Collection[str] = ()) -> str:
         name: The name.
         taken: The names of other columns.
     """
-    names = reserved_names()
+    names = forbidden_names()
     candidate = name
     number = 1
     while candidate in names or candidate in taken:
@@ -240,8 +243,8 @@ class Column:
 
 
 FROM_FILE = Column("file", "", "", "", Role.LM)
-"""The record of a column of scores of a file, whose name has another meaning in lists
-of this package.
+"""The record of a column that a file happens to call `sum`: it is a score like any
+other, and not the log-probability beside a mean.
 """
 
 
@@ -255,7 +258,7 @@ def comes_from_expansion(name: str, column: Column | None = None) -> bool:
         name: The name of the column.
         column: Its record, if it has one.
     """
-    known = reserved().get(name)
+    known = reserved_columns().get(name)
     if known is not None:
         return known.comes_with_hypotheses
     return column is not None and column.role is Role.CHANNEL
@@ -263,7 +266,7 @@ def comes_from_expansion(name: str, column: Column | None = None) -> bool:
 
 def advice(name: str) -> str:
     """Return what to do where lists lack a column."""
-    known = reserved().get(name)
+    known = reserved_columns().get(name)
     if known is not None and known.advice:
         return known.advice
     flags = [f"--{flag}" for flag, part in EXPANSIONS.loaded() if name in part.adds]

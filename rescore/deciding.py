@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rescore.decision import Decision, rerank
+from rescore.decision import Decision, sorted_by_score
 from rescore.metrics import Metric
 from rescore.nbest import NbestList, without_copies
 from rescore.tuning import FIRST_PASS_ALONE, Weights, suited
@@ -47,7 +47,7 @@ class Decided:
         """
         every = self.weights_of_lists or [self.weights] * len(self.lists)
         for nbest, text, weights in zip(self.lists, self.texts, every, strict=True):
-            yield rerank(nbest, weights.of, text), text
+            yield sorted_by_score(nbest, weights.of, text), text
 
 
 def decide(

@@ -22,8 +22,8 @@ from rescore.columns import (
     Role,
     advice,
     comes_from_expansion,
+    new_word_origins,
     role_of_name,
-    unrecognised,
 )
 from rescore.errors import UserError, counted
 
@@ -279,7 +279,7 @@ def first_pass_indices(nbest: NbestList) -> list[int]:
     return own or list(range(len(nbest.hypotheses)))
 
 
-def new_word_origins(
+def new_word_origins_in(
     lists: Iterable[NbestList], header: Header, columns: Collection[str]
 ) -> list[str]:
     """Return the origins with new words that lists with these columns have, or would
@@ -287,8 +287,8 @@ def new_word_origins(
     """
     present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
     if any(comes_from_expansion(name, header.records.get(name)) for name in columns):
-        return list(unrecognised())
-    return [origin for origin in unrecognised() if origin in present]
+        return list(new_word_origins())
+    return [origin for origin in new_word_origins() if origin in present]
 
 
 def columns_for(

@@ -54,8 +54,8 @@ __all__ = [
     "Outcome",
     "Plan",
     "RunConfig",
-    "decide",
     "decide_all",
+    "decide_stream",
     "expand",
     "measure",
     "resolve",
@@ -342,7 +342,7 @@ def apply(lists: Iterable[NbestList], weights: Weights, config: RunConfig) -> Ou
     return Outcome(plan, decided, measure(plan, decided))
 
 
-def decide(
+def decide_stream(
     plan: Plan,
     weights: Weights,
     lists: Iterable[NbestList],
@@ -375,20 +375,20 @@ def decide(
 def rerank(
     lists: Iterable[NbestList], weights: Weights, config: RunConfig, texts: bool = True
 ) -> Iterator[tuple[NbestList, str]]:
-    """Yield what `decide` yields for a stream, with the plan that its first lists give.
+    """Yield what `decide_stream` yields for a stream, with the plan that its first lists give.
 
     Args:
         lists: The scored lists.
         weights: The weights.
         config: What was asked.
-        texts: Whether texts are chosen, as in `decide`.
+        texts: Whether texts are chosen, as in `decide_stream`.
     """
     first, stream = first_lists(lists)
     if Dataset.of(first).header.systems:
         first = list(stream)  # votes follow from all lists
         stream = iter(first)
     plan = resolve(config, first, weights=weights)
-    yield from decide(plan, plan.weights, stream, texts)
+    yield from decide_stream(plan, plan.weights, stream, texts)
 
 
 @dataclass(slots=True)

@@ -28,11 +28,11 @@ from rescore.columns import (
     Role,
     advice,
     comes_from_expansion,
-    reserved,
+    reserved_columns,
 )
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
-from rescore.decision.rules import combine, rerank
+from rescore.decision.rules import combine, sorted_by_score
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, load, record_of
 from rescore.lms.backends import shipped
@@ -258,8 +258,10 @@ class Rescorer:
         plan = self._plan(scored)
         weights = plan.weights.of
         choices = []
-        for nbest, text in pipeline.decide(plan, plan.weights, scored, expanded=True):
-            by_total = rerank(nbest, weights)
+        for nbest, text in pipeline.decide_stream(
+            plan, plan.weights, scored, expanded=True
+        ):
+            by_total = sorted_by_score(nbest, weights)
             totals = tuple(combine(by_total, weights).tolist())
             choices.append(Choice(text, by_total, totals))
         return choices
@@ -301,7 +303,9 @@ def _lacked(name: str, plan: Plan, brought: Collection[str]) -> str | None:
     if name == TOKENS and plan.counted:
         return None
     need = f"the weights need the column {name}"
-    if name != TOKENS and (name in reserved() or comes_from_expansion(name, column)):
+    if name != TOKENS and (
+        name in reserved_columns() or comes_from_expansion(name, column)
+    ):
         return f"{need}; {advice(name)}"
     if column is None and not plan.weights.tuned_for:
         return None

@@ -363,7 +363,7 @@ def by_python(
     plan = pipeline.resolve(
         RunConfig(measuring=config_of(feature).measuring), scored[1], weights=weights
     )
-    return results.signature, lines_of(pipeline.decide(plan, weights, scored[1]))
+    return results.signature, lines_of(pipeline.decide_stream(plan, weights, scored[1]))
 
 
 def lines_of(decided: Any) -> list[str]:

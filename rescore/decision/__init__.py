@@ -14,7 +14,7 @@ from rescore.decision.rules import (
     best,
     combine,
     posteriors,
-    rerank,
+    sorted_by_score,
 )
 from rescore.parts import DECISIONS
 
@@ -27,5 +27,5 @@ __all__ = [
     "best",
     "combine",
     "posteriors",
-    "rerank",
+    "sorted_by_score",
 ]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from rescore.columns import FIRST_PASS, unrecognised
+from rescore.columns import FIRST_PASS, new_word_origins
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 
@@ -114,7 +114,7 @@ def best_texts(nbest: NbestList, systems: Sequence[str]) -> list[str | None]:
         nbest: A list with the columns of the systems.
         systems: The names of the systems.
     """
-    new = unrecognised()
+    new = new_word_origins()
     best: dict[str, Hypothesis] = {}
     for hypothesis in nbest.hypotheses:
         if hypothesis.origin in new:
@@ -143,7 +143,7 @@ def system_posteriors(
         Posteriors of shape (hypotheses, systems); 0 where the system did not write the
         text.
     """
-    new = unrecognised()
+    new = new_word_origins()
     scores = []
     recognised = []
     for hypothesis in nbest.hypotheses:

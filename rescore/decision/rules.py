@@ -139,7 +139,7 @@ def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:
     return [ranking(nbest, combine(nbest, weights).tolist())[0] for nbest in lists]
 
 
-def rerank(
+def sorted_by_score(
     nbest: NbestList, weights: WeightsOf, choice: str | None = None
 ) -> NbestList:
     """Return the list with its hypotheses sorted by the combined score (`ranking`),

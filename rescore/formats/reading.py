@@ -23,7 +23,7 @@ from rescore.columns import (
     SCORE,
     SUM,
     WORDS,
-    reserved_names,
+    forbidden_names,
 )
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
@@ -600,7 +600,7 @@ def _check_columns(nbest: NbestList, place: str) -> None:
     for name, column in nbest.header.records.items():
         if not column.is_component:
             allowed.add(name)
-    reserved = reserved_names()
+    reserved = forbidden_names()
     for rank, hypothesis in enumerate(nbest.hypotheses, 1):
         for name in hypothesis.scores:
             if name in reserved and name not in allowed:

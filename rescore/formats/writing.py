@@ -16,7 +16,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import IO, Any
 
-from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, SUM, Column, reserved_names
+from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, SUM, Column, forbidden_names
 from rescore.errors import UserError
 from rescore.files import ending_of, put, resolved, temporary_path, unwritable
 from rescore.files import opened as opened  # parts of other packages import it here
@@ -214,7 +214,7 @@ def check_holds(
         columns = _further_columns(nbest)
         dropped: set[str] = set()
         if "columns" not in holds:
-            dropped = columns.intersection(reserved_names())
+            dropped = columns.intersection(forbidden_names())
         losses: dict[str, None] = {}
         for loss in LOSSES.values():
             losses |= dict.fromkeys(loss(nbest, holds))

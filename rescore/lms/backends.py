@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from rescore.columns import Column, reserved_names
+from rescore.columns import Column, forbidden_names
 from rescore.dataset import Dataset
 from rescore.errors import UserError, did_you_mean
 from rescore.lms.base import (
@@ -316,7 +316,7 @@ def with_own_columns(
     if len(folders) != len(models):
         folders = [""] * len(models)
     named: list[LanguageModel] = []
-    reserved = reserved_names()
+    reserved = forbidden_names()
     for model, folder in zip(models, folders, strict=True):
         taken = {*reserved, *(other.name for other in named)}
         for lists in sets:

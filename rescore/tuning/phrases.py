@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from rescore.columns import FIRST_PASS, Column, Role, units, unrecognised
+from rescore.columns import FIRST_PASS, Column, Role, new_word_origins, units
 from rescore.parts import BEST, FEATURES
 from rescore.tuning.weights import Unproven
 
@@ -29,7 +29,7 @@ def bonus_phrases(
     for name, unit in units().items():
         if name in weights:
             phrases.append(f"{weights[name]:{digits}} a {unit}")
-    for origin in unrecognised():
+    for origin in new_word_origins():
         if origin in excluded:
             phrases.append(f"nothing {origin}")
     return phrases

@@ -25,7 +25,7 @@ from rescore.metrics.base import (
 )
 from rescore.metrics.listed import LISTED
 from rescore.metrics.significance import in_order
-from rescore.nbest import NbestList, columns_for, new_word_origins
+from rescore.nbest import NbestList, columns_for, new_word_origins_in
 from rescore.signature import records_of
 from rescore.tuning import pattern
 from rescore.tuning.mixture import tune_with_votes
@@ -202,7 +202,7 @@ class Tuner:
         """Return the best weights for the decision."""
         if not self.names and self._own_scale:
             return self._decided({FIRST_PASS: 1.0, **self.given}, frozenset())
-        new_words = new_word_origins(self.lists, self.header, self.free)
+        new_words = new_word_origins_in(self.lists, self.header, self.free)
         usual = columns_for(self.header, self.names, ())
         columns = usual
         excluded = frozenset(new_words)

@@ -15,7 +15,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from rescore.columns import FIRST_PASS, Column, Role, reserved, units
+from rescore.columns import FIRST_PASS, Column, Role, reserved_columns, units
 from rescore.decision import Decision, ListWeights
 from rescore.decision.mixture import Mixture
 from rescore.errors import UserError
@@ -301,7 +301,7 @@ class Weights:
                 bonus is not a number.
         """
         weights = {FIRST_PASS: _rest_of(lm), **lm}
-        known = reserved()
+        known = reserved_columns()
         for name, bonus in (bonuses or {}).items():
             column = known.get(name)
             if not math.isfinite(bonus):

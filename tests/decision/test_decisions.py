@@ -16,7 +16,7 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.asr import rover
 from rescore.asr.features import RESPELLED
-from rescore.decision import Decision, best, combine, posteriors, rerank, risk
+from rescore.decision import Decision, best, combine, posteriors, risk, sorted_by_score
 from rescore.decision.risk import compared
 from rescore.errors import UserError
 from rescore.formats import read, write
@@ -85,7 +85,7 @@ def test_minus_infinity_is_impossible_under_every_weight(
     scale = None if name == "best" else 1.0
     (chosen,) = Decision(name, scale).texts(metric, [one], {"s2s": 1.0, "lm": weight})
     assert "z" not in chosen
-    assert rerank(one, {"s2s": 1.0, "lm": weight}).hypotheses[-1].text == "z z"
+    assert sorted_by_score(one, {"s2s": 1.0, "lm": weight}).hypotheses[-1].text == "z z"
     # not asked
     (chosen,) = Decision(name, scale).texts(metric, [one], {"s2s": 1.0, "lm": 0.0})
     assert "z" in chosen
@@ -337,7 +337,7 @@ def test_reranked_lists_keep_the_toolkits_order_of_equals(
     for hypothesis, lm in zip(one.hypotheses, (-3.0, -2.0, -1.0), strict=True):
         hypothesis.scores["lm"] = lm
     weights = {"s2s": 0.5, "lm": 0.5}
-    write([rerank(one, weights)], str(tmp_path / "o.jsonl"))
+    write([sorted_by_score(one, weights)], str(tmp_path / "o.jsonl"))
     (again,) = read([tmp_path / "o.jsonl"])
     assert [hypothesis.text for hypothesis in again.hypotheses] == [
         "third",
@@ -346,7 +346,7 @@ def test_reranked_lists_keep_the_toolkits_order_of_equals(
     ]
     assert (
         Decision().texts(None, [again], WEIGHTS) == ["first"]
-        and rerank(again, weights) == again
+        and sorted_by_score(again, weights) == again
     )
     figures = Figures(ErrorRate(), [replace(again, references=("word",))])
     assert [text.text for text in figures.at(figures.oracle_indices())] == ["first"]
@@ -363,6 +363,6 @@ def test_of_equals_the_given_ones_come_first() -> None:
     for hypotheses in ([new, ours], [ours, new]):
         nbest = NbestList("u", hypotheses)
         assert hypotheses[best([nbest], {"s2s": 1.0})[0]] is ours
-        assert rerank(nbest, {"s2s": 1.0}).hypotheses[0].text == "given"
+        assert sorted_by_score(nbest, {"s2s": 1.0}).hypotheses[0].text == "given"
     alone = NbestList("u", [new])
     assert best([alone], {"s2s": 1.0}) == [0]

@@ -16,8 +16,8 @@ from rescore.asr.channel import collect
 from rescore.asr.features import MERGED, RESPELLED
 from rescore.asr.respell import Respelling
 from rescore.asr.systems import combined
-from rescore.columns import FIRST_PASS_ORIGIN, Column, Role, reserved
-from rescore.decision import Decision, best, combine, rerank
+from rescore.columns import FIRST_PASS_ORIGIN, Column, Role, reserved_columns
+from rescore.decision import Decision, best, combine, sorted_by_score
 from rescore.errors import UserError
 from rescore.lms.lexicon import Lexicon
 from rescore.nbest import Header, Hypothesis, NbestList, first_pass_indices, ranking
@@ -56,7 +56,9 @@ def test_what_is_made_of_merged_lists_keeps_the_origins(tmp_path: Path) -> None:
     for file in ("l.json", "l.jsonl"):
         formats.write([more], str(tmp_path / file))
         (again,) = formats.read([tmp_path / file])
-        assert again == more and origins(rerank(again, {"s2s": 1.0})) == origins(more)
+        assert again == more and origins(
+            sorted_by_score(again, {"s2s": 1.0})
+        ) == origins(more)
 
 
 def test_combined_lists_have_one_oracle_and_a_best_system(
@@ -222,7 +224,7 @@ def test_what_is_excluded_neither_wins_nor_votes() -> None:
             metric, plain, weights.of
         )
     assert combine(lists[0], weights.of).tolist() == [-1.0, -1.1, -np.inf]
-    assert rerank(lists[0], weights.of).hypotheses[-1].origin == RESPELLED
+    assert sorted_by_score(lists[0], weights.of).hypotheses[-1].origin == RESPELLED
     only = [replace(nbest, hypotheses=nbest.hypotheses[2:]) for nbest in lists]
     # nothing else is there
     assert Decision("best").texts(metric, only, weights.of) == ["a b x d"] * 9
@@ -386,7 +388,7 @@ def test_the_record_says_the_role() -> None:
     assert nbest.columns(Role.COUNT) == ["tokens"] and nbest.columns(
         Role.FIRST_PASS
     ) == ["s2s", "sum"]
-    assert reserved()["channel"].role is Role.CHANNEL
+    assert reserved_columns()["channel"].role is Role.CHANNEL
 
 
 def test_minus_infinity_of_another_system_is_its_own_affair() -> None:

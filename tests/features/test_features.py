@@ -17,7 +17,7 @@ from rescore.columns import (
     comes_from_expansion,
     free_name,
     origins,
-    reserved,
+    reserved_columns,
     units,
 )
 from rescore.config import RunConfig
@@ -104,14 +104,14 @@ def test_a_feature_that_is_replaced_leaves_no_names(questions: None) -> None:
     class Others(Feature):
         reserved_columns: ClassVar = {"others": Reserved(Role.COUNT, "other")}
 
-    assert QUESTIONS in reserved()
+    assert QUESTIONS in reserved_columns()
     FEATURES.register("questions", Others)
-    assert "others" in reserved()
-    assert QUESTIONS not in reserved()
+    assert "others" in reserved_columns()
+    assert QUESTIONS not in reserved_columns()
 
 
 def test_names_of_a_feature_that_is_gone_are_free() -> None:
-    assert QUESTIONS not in reserved()
+    assert QUESTIONS not in reserved_columns()
     assert "asked" not in origins()
 
 
