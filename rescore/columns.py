@@ -76,6 +76,9 @@ SUM = "sum"
 over tokens.
 """
 
+NORM_SUM = "sum"
+"""The norm of a column whose scores are sums over tokens (`Column.norm`)."""
+
 FORMER_FIRST_PASS = "first"
 """The column with what was `s2s` in the file, where --s2s put another column in its
 place.
@@ -230,7 +233,7 @@ class Column:
         Args:
             toolkit: The name of the toolkit.
         """
-        return cls(toolkit, "", SUM, "", Role.COMPONENT)
+        return cls(toolkit, "", NORM_SUM, "", Role.COMPONENT)
 
     @property
     def is_component(self) -> bool:

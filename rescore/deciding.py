@@ -36,7 +36,7 @@ class Decided:
     """The weights that decided each list, if the lists were cut into folds."""
 
     @property
-    def first_pass(self) -> list[str]:
+    def first_pass_texts(self) -> list[str]:
         """The text of each list with the best first-pass score."""
         return first_pass(self.lists).texts
 

@@ -267,7 +267,7 @@ def check_scores(nbest: NbestList, place: str) -> None:
                 )
 
 
-def first_pass_indices(nbest: NbestList) -> list[int]:
+def own_indices(nbest: NbestList) -> list[int]:
     """Return the indices of the toolkit's own hypotheses; all indices in a list that
     has none.
     """
@@ -342,9 +342,10 @@ def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
     return sorted(tie_order(nbest), key=lambda index: -scores[index])
 
 
-def elected(nbest: NbestList) -> NbestList:
-    """Return a reranked list as an output: its first pass is the combined score, and
-    its first hypothesis the choice. Other lists are returned as they are.
+def as_first_pass(nbest: NbestList) -> NbestList:
+    """Return a reranked list as if a toolkit had written it: the combined score becomes
+    the first pass, and the old first pass the column `first`. The order stays. A list
+    that was not reranked is returned as it is.
 
     Args:
         nbest: The list.
@@ -450,15 +451,15 @@ def without_copies(
 
 
 def are_means(nbest: NbestList) -> bool:
-    """Return whether a list has sums over tokens beside first-pass scores that are
-    means, if its file or its reader says that it may have them.
+    """Return whether the first-pass scores are means over tokens: each own hypothesis
+    has the column `sum` beside them.
 
-    Where --s2s put something else in the place of the means, the sums say nothing about
-    the first pass.
+    A column `sum` that has a record comes from elsewhere and does not count. Nor does
+    it if --s2s made another column the first pass.
     """
     if nbest.header.records.get(SUM) is not None:
         return False
-    own = [nbest.hypotheses[index].scores for index in first_pass_indices(nbest)]
+    own = [nbest.hypotheses[index].scores for index in own_indices(nbest)]
     return all(SUM in scores and FORMER_FIRST_PASS not in scores for scores in own)
 
 

@@ -176,7 +176,7 @@ def _in_folds(
     """Return the weights of all lists with the record of the folds, and the weights
     that decide each list.
     """
-    how = plan.tuning.signed
+    how = plan.tuning.for_signature
     if folds.unit == "speaker":
         how = {"cut": folds.cut, **how}
     weights_of_folds = tuned_in_folds(
@@ -375,7 +375,8 @@ def decide_stream(
 def rerank(
     lists: Iterable[NbestList], weights: Weights, config: RunConfig, texts: bool = True
 ) -> Iterator[tuple[NbestList, str]]:
-    """Yield what `decide_stream` yields for a stream, with the plan that its first lists give.
+    """Yield what `decide_stream` yields, with the plan that the first lists of the
+    stream give.
 
     Args:
         lists: The scored lists.

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from rescore.columns import units
+from rescore.columns import NORM_SUM, units
 from rescore.config import EQUAL, RunConfig
 from rescore.dataset import Dataset
 from rescore.decision import DECISIONS, Decision
@@ -67,7 +67,7 @@ class Plan:
 
     models: tuple[LanguageModel, ...] = ()
     """The language models. Each has a name, and so a column, of its own."""
-    norm: str = "sum"
+    norm: str = NORM_SUM
     """How token scores become the score of a hypothesis: `sum`, `mean` or
     `length^A`.
     """
@@ -457,7 +457,7 @@ class _Resolver:
                 at.note("normalisation", column.norm, why)
                 return column.norm
         means = at.shown.header.means
-        norm = "mean" if means else "sum"
+        norm = "mean" if means else NORM_SUM
         if models:
             why = f"first-pass scores are {'means' if means else 'sums'}"
             at.note("normalisation", norm, why)

@@ -139,7 +139,7 @@ class Ballots:
             held._networks.append(HeldNetworks(order, spoken, numbers))
         return held
 
-    def under(self, options: RoverOptions) -> Ballots:
+    def with_options(self, options: RoverOptions) -> Ballots:
         """Return the same ballots with another factor for no word."""
         other = copy(self)
         other._no_word = options.factor(self._usual)

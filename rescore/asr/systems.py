@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rescore.asr.features import MERGED
 from rescore.asr.formats.systems import align_systems
-from rescore.columns import FIRST_PASS, SUM, Column, Role, free_name
+from rescore.columns import FIRST_PASS, NORM_SUM, Column, Role, free_name
 from rescore.decision.mixture import Mixture, applied
 from rescore.errors import UserError
 from rescore.files import resolved, shown
@@ -58,7 +58,7 @@ def columns_of(systems: Iterable[str]) -> dict[str, str]:
 
 def header_of(columns: Iterable[str]) -> Header:
     """Return the header of lists whose columns are systems."""
-    system = Column("combine", "", SUM, "", Role.SYSTEM)
+    system = Column("combine", "", NORM_SUM, "", Role.SYSTEM)
     return Header(records=dict.fromkeys(columns, system))
 
 

@@ -120,7 +120,7 @@ def _decided_by(decision: Decision) -> str:
     how = ""
     if not decision.is_best:
         how = f", {decision.name}"
-    for name, value in decision.signed.items():
+    for name, value in decision.for_signature.items():
         how += f", {name.replace('-', ' ')} {value}"
     if decision.scale is not None:
         how += f" with posteriors exp({decision.scale:.4g} * score)"

@@ -66,7 +66,7 @@ def applied(mixture: Mixture, nbest: NbestList) -> NbestList:
     texts, all systems have equal votes.
     """
     hypotheses = []
-    scores = first_pass(mixture, nbest)
+    scores = mixture_scores(mixture, nbest)
     for hypothesis, score in zip(nbest.hypotheses, scores, strict=True):
         changed = Hypothesis(
             hypothesis.text,
@@ -78,7 +78,7 @@ def applied(mixture: Mixture, nbest: NbestList) -> NbestList:
     return replace(nbest, hypotheses=hypotheses)
 
 
-def first_pass(mixture: Mixture, nbest: NbestList) -> list[float]:
+def mixture_scores(mixture: Mixture, nbest: NbestList) -> list[float]:
     """Return the first-pass scores of `applied`, in the order of the hypotheses."""
     shares = system_posteriors(nbest, list(mixture.votes), mixture.scales)
     votes = np.array(list(mixture.votes.values()))

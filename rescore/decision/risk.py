@@ -292,7 +292,7 @@ class RiskChooser:
         """Return this chooser: its losses serve all posteriors."""
         return self
 
-    def under(self, options: Any) -> RiskChooser:
+    def with_options(self, options: Any) -> RiskChooser:
         """Return the chooser of the rule with other options."""
         return type(self.rule)(options).chooser(self.lists, self.metric)
 

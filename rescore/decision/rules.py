@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.columns import FIRST_PASS
-from rescore.decision.mixture import Mixture, first_pass
+from rescore.decision.mixture import Mixture, mixture_scores
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.nbest import (
@@ -109,24 +109,28 @@ def combine(nbest: NbestList, weights: WeightsOf) -> Floats:
     Raises:
         UserError: A column with a weight is absent.
     """
-    deciding = weights_for(nbest, weights)
+    list_weights = weights_for(nbest, weights)
     combined = np.zeros(len(nbest.hypotheses))
     impossible = np.zeros(len(combined), dtype=bool)
-    for name, weight in deciding.columns.items():
+    for name, weight in list_weights.columns.items():
         if weight == 0:
             continue
-        if name == FIRST_PASS and deciding.mixture is not None:
-            scores = np.array(first_pass(deciding.mixture, nbest))
+        if name == FIRST_PASS and list_weights.mixture is not None:
+            scores = np.array(mixture_scores(list_weights.mixture, nbest))
         else:
             scores = np.array(nbest.column(name), dtype=np.float64)
         impossible |= np.isneginf(scores)
+        # no -inf in the sum: -inf - -inf is NaN; it is set at the end
         scores[impossible] = 0.0
         with np.errstate(over="ignore"):
             combined += weight * scores
         np.clip(combined, -LARGEST, LARGEST, out=combined)
-    if deciding.excluded:
+    if list_weights.excluded:
         excluded = np.array(
-            [hypothesis.origin in deciding.excluded for hypothesis in nbest.hypotheses]
+            [
+                hypothesis.origin in list_weights.excluded
+                for hypothesis in nbest.hypotheses
+            ]
         )
         if not excluded.all():
             impossible |= excluded
@@ -172,28 +176,28 @@ def sorted_by_score(
     return replace(nbest, hypotheses=hypotheses)
 
 
-def posteriors(lists: Sequence[Floats], scale: float) -> list[Floats]:
+def posteriors(scores_of_lists: Sequence[Floats], scale: float) -> list[Floats]:
     """Return the probabilities of hypotheses, proportional to exp(scale * score).
 
     An impossible hypothesis (a score of minus infinity) has the probability 0. If all
     hypotheses of a list are impossible, the first has all the probability.
 
     Args:
-        lists: Combined scores of each list, of shape (hypotheses,).
+        scores_of_lists: Combined scores of each list, of shape (hypotheses,).
         scale: The scale of the posteriors.
 
     Returns:
         Probabilities of each list, of shape (hypotheses,), which add up to 1.
     """
     # All lists at once: a loop over short lists takes longer than the sums.
-    scores = np.concatenate(lists)
-    sizes = np.array([len(list_scores) for list_scores in lists])
+    scores = np.concatenate(scores_of_lists)
+    sizes = np.array([len(list_scores) for list_scores in scores_of_lists])
     ends = np.cumsum(sizes)
     starts = ends - sizes
     highest = np.maximum.reduceat(scores, starts)
-    lost = np.isneginf(highest)
-    scores[starts[lost]] = 0.0
-    highest[lost] = 0.0
+    all_impossible = np.isneginf(highest)
+    scores[starts[all_impossible]] = 0.0
+    highest[all_impossible] = 0.0
     with np.errstate(over="ignore", invalid="ignore"):
         away = scale * (scores - np.repeat(highest, sizes))
         shares = np.where(np.isneginf(scores), 0.0, np.exp(away))
@@ -219,10 +223,12 @@ class Chooser(Protocol):
         ...
 
     def near(self, preferences: Sequence[Floats]) -> Chooser:
-        """Return a faster chooser for preferences near these, or this chooser."""
+        """Return a chooser that keeps what depends little on the preferences as it is
+        for these (the word networks of rover), and so is faster; or this chooser.
+        """
         ...
 
-    def under(self, options: Any) -> Chooser:
+    def with_options(self, options: Any) -> Chooser:
         """Return the chooser of the same lists under other options of the rule."""
         ...
 
@@ -314,7 +320,7 @@ class OneByOne:
         """Return this chooser: no other is faster."""
         return self
 
-    def under(self, options: Any) -> OneByOne:
+    def with_options(self, options: Any) -> OneByOne:
         """Return the chooser of the rule with other options."""
         return OneByOne(type(self.rule)(options), self.lists)
 
@@ -365,16 +371,16 @@ class Decision:
         return rule
 
     @property
-    def signed(self) -> dict[str, str]:
+    def for_signature(self) -> dict[str, str]:
         """The options that differ from their usual values, for signatures."""
         if not self.settings:
             return {}
         usual = settings_of(DECISIONS[self.name].Options())
-        signed = {}
+        differing = {}
         for name, text in settings_of(self.options).items():
             if usual.get(name) != text:
-                signed[name] = text
-        return signed
+                differing[name] = text
+        return differing
 
     def completed_by(self, former: Decision) -> Decision:
         """Return the decision with the scale and the options that it lacks.
@@ -435,7 +441,7 @@ class Decision:
         """
         texts: list[str] = []
         lists: Iterable[NbestList] = every
-        if self.uses_posteriors:  # Without posteriors a decision takes no time.
+        if self.uses_posteriors:  # Only these rules need a line about progress.
             lists = paced(every, "decided %d of %d lists")
         for portion in in_parts(lists, PAIRS, _pairs):
             texts += Decider(self, metric, portion, weights).texts(self.scale)
@@ -447,7 +453,7 @@ def _pairs(nbest: NbestList) -> int:
     return len(nbest.hypotheses) ** 2
 
 
-def _by_text(nbest: NbestList) -> NbestList:
+def _samples_in_order(nbest: NbestList) -> NbestList:
     """Return a list of samples in an order that does not depend on the order in which
     they were drawn: of equals the decision takes the first.
     """
@@ -481,11 +487,11 @@ class Decider:
         self.lists: list[NbestList] = []
         """The hypotheses that may win, in the order in which equals win."""
         for nbest in lists:
-            deciding = weights_for(nbest, weights)
-            allowed = candidates(nbest, deciding.excluded)
-            allowed = decision.distinct(allowed, deciding.weighted)
+            list_weights = weights_for(nbest, weights)
+            allowed = candidates(nbest, list_weights.excluded)
+            allowed = decision.distinct(allowed, list_weights.weighted)
             if decision.scale == 0:
-                allowed = _by_text(allowed)
+                allowed = _samples_in_order(allowed)
             self.lists.append(allowed)
         self.scores = [combine(nbest, weights) for nbest in self.lists]
         self.chooser = decision.rule.chooser(self.lists, metric)

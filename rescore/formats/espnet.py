@@ -27,8 +27,8 @@ from rescore.nbest import (
     Header,
     Hypothesis,
     NbestList,
+    as_first_pass,
     as_ranked,
-    elected,
     ranked_by,
     ranking,
 )
@@ -223,7 +223,7 @@ class _Espnet2:
                 _write_rank(ordered, rank, part / f"{rank + 1}best_recog")
             with opened(str(target / "text")) as file:
                 for nbest in ordered:
-                    nbest = elected(nbest)
+                    nbest = as_first_pass(nbest)
                     order = ranking(nbest, nbest.column(FIRST_PASS))
                     file.write(_line(nbest, nbest.hypotheses[order[0]]))
 

@@ -16,7 +16,7 @@ from rescore.formats.references import (
 )
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.unknown import is_lattice, unknown
-from rescore.nbest import NbestList, elected
+from rescore.nbest import NbestList, as_first_pass
 
 
 def is_text(
@@ -38,7 +38,7 @@ def read_output(
     path: str, references: str | References | None = None, **options: Any
 ) -> list[NbestList]:
     """Return N-best lists, or 1-best texts as lists of one hypothesis. The output of
-    reranked lists is what reranking chose (`rescore.nbest.elected`).
+    reranked lists is what reranking chose (`rescore.nbest.as_first_pass`).
 
     Args:
         path: A file, a folder or `-`.
@@ -74,6 +74,6 @@ def read_output(
             **options,
         )
         if options.get("s2s", FIRST_PASS) == FIRST_PASS:
-            lists = [elected(nbest) for nbest in lists]
+            lists = [as_first_pass(nbest) for nbest in lists]
     warnings.report()
     return lists

@@ -27,7 +27,7 @@ from rescore.nbest import (
     Header,
     Hypothesis,
     NbestList,
-    elected,
+    as_first_pass,
     ranked_by,
     tie_order,
 )
@@ -72,7 +72,7 @@ def write(
         )
     part = FORMATS[format_name]
     if not getattr(part, "holds_choice", False):
-        lists = map(elected, check_holds(lists, frozenset(), path))
+        lists = map(as_first_pass, check_holds(lists, frozenset(), path))
     part.write(lists, path)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
-from rescore.columns import Column, forbidden_names
+from rescore.columns import NORM_SUM, Column, forbidden_names
 from rescore.dataset import Dataset
 from rescore.errors import UserError, did_you_mean
 from rescore.lms.base import (
@@ -293,7 +293,7 @@ FOLDER_NAME = re.compile(r"(?!mean$)[\w-]{1,40}")
 
 def with_own_columns(
     models: Sequence[LanguageModel],
-    norm: str = "sum",
+    norm: str = NORM_SUM,
     sets: Iterable[Dataset] = (),
     specs: Sequence[str] = (),
 ) -> list[LanguageModel]:

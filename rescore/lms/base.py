@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rescore.columns import Column, Role
+from rescore.columns import NORM_SUM, Column, Role
 from rescore.errors import UserError
 from rescore.nbest import Audio, NbestList
 from rescore.options import Declared, Suited, option
@@ -154,7 +154,7 @@ def length_power(norm: str) -> float:
     Raises:
         UserError: `norm` is something else, or A is out of range.
     """
-    if norm == "sum":
+    if norm == NORM_SUM:
         return 0.0
     if norm == "mean":
         return 1.0

@@ -24,7 +24,7 @@ from rescore.metrics import Metric, Normaliser, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts, check_measurable
 from rescore.metrics.significance import Choice, paired_interval
-from rescore.nbest import NbestList, first_pass_indices, ranking
+from rescore.nbest import NbestList, own_indices, ranking
 from rescore.reports.figures import SIGNIFICANT, Figures, Row, sign
 from rescore.styles import p_phrase, text
 from rescore.tuning.weights import Weights
@@ -177,7 +177,7 @@ def analyse(metric: Metric, decided: Decided) -> Analysis:
     texts = decided.texts
     check_measurable(metric, lists, "no text can gain or lose")
     figures = Figures(metric, lists)
-    first = figures.of(decided.first_pass)
+    first = figures.of(decided.first_pass_texts)
     depths: list[Depth] = []
     if not Dataset.of(lists).header.systems:
         depths = by_depth(metric, figures.statistics, lists)
@@ -356,7 +356,7 @@ def by_depth(
     """
     ranked = []
     for rows, nbest in zip(statistics, lists, strict=True):
-        own = set(first_pass_indices(nbest))
+        own = set(own_indices(nbest))
         order = ranking(nbest, nbest.column(FIRST_PASS))
         ranked.append(rows[[place for place in order if place in own]])
     greatest = max(map(len, ranked))

@@ -31,7 +31,7 @@ from rescore.metrics.significance import (
     ScoredText,
     confidence_interval,
 )
-from rescore.nbest import NbestList, first_pass_indices, tie_order
+from rescore.nbest import NbestList, own_indices, tie_order
 from rescore.signature import Signature, content, records_of
 from rescore.styles import UNDEFINED, figure
 from rescore.tuning.weights import Weights
@@ -167,7 +167,7 @@ class Figures:
         for nbest in self.lists:
             order = tie_order(nbest)
             if own:
-                kept = set(first_pass_indices(nbest))
+                kept = set(own_indices(nbest))
                 order = [index for index in order if index in kept]
             orders.append(order)
         ordered = []
@@ -269,7 +269,7 @@ def sign(
         excluded=weights.exclusions,
         decision=decide.name,
         scale=decide.scale,
-        deciding=decide.signed,
+        deciding=decide.for_signature,
         objective=_objective(used, name, settings, lists),
         votes=weights.mixture.votes_from if weights.mixture else None,
         tuned=tuned.signature,

@@ -11,6 +11,7 @@ from dataclasses import astuple, dataclass
 
 import numpy as np
 
+from rescore.columns import NORM_SUM
 from rescore.errors import UserError, counted
 from rescore.lms import (
     LanguageModel,
@@ -179,7 +180,7 @@ def text_score(
         by_word=_perplexity(log_probs, words),
         known_by_token=_perplexity(known_log_probs, tokens - unknown).corpus,
         known_by_word=_perplexity(known_log_probs, known_words).corpus,
-        signature=str(Signature("PPL", columns={lm.name: record_of(lm, "sum")})),
+        signature=str(Signature("PPL", columns={lm.name: record_of(lm, NORM_SUM)})),
         pseudo=is_pseudo(lm.model),
         drops_punctuation=any(dropping),
     )

@@ -89,7 +89,7 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
             choice is reported.
     """
     lists, weights, decision = decided.lists, decided.weights, decided.decision
-    first_pass = decided.first_pass
+    first_pass = decided.first_pass_texts
     objective = metrics[0] if metrics else None
     has_folds = bool(decided.weights_of_lists)
     if not any(nbest.references for nbest in lists):
@@ -108,7 +108,7 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
         ),
         decision=decision.name,
         scale=decision.scale,
-        deciding=decision.signed,
+        deciding=decision.for_signature,
         changed=_changed(first_pass, decided.texts),
         system=system_name(weights, decision.name),
     )

@@ -246,7 +246,7 @@ class _VoteTuner:
     def _rate_of(self, vote: Vote, chooser: Chooser) -> float:
         """Return the error rate of the texts that a vote chooses, in percent."""
         votes = np.array(list(vote.mixture.votes.values()))
-        own = chooser.under(vote.decision.options)
+        own = chooser.with_options(vote.decision.options)
         texts = own.texts(self._preferences(votes))
         return _rate(self._metric, text_statistics(self._metric, self._lists, texts))
 

@@ -112,22 +112,22 @@ class TuningOptions:
     """Bonuses that the user gives; the other weights are tuned beside them."""
 
     @property
-    def signed(self) -> dict[str, str]:
+    def for_signature(self) -> dict[str, str]:
         """What differs from the defaults, for signatures of folds: the weights of each
         fold depend on it, and the weights of all lists do not show it.
 
         The number of folds and the speakers stand in the record of the folds, the
         decision in a field of its own.
         """
-        signed: dict[str, str] = {}
+        differing: dict[str, str] = {}
         usual = TuningOptions()
         for entry in fields(self):
             value = getattr(self, entry.name)
             if entry.name not in ELSEWHERE and value != getattr(usual, entry.name):
-                signed[entry.name] = _signed_value(value)
+                differing[entry.name] = _signed_value(value)
         if self.decide.uses_posteriors and not self.decide.lacks_scale:
-            signed["scale"] = "given"
-        return signed
+            differing["scale"] = "given"
+        return differing
 
 
 ELSEWHERE = ("decide", "folds", "speaker")

@@ -50,7 +50,7 @@ def test_all_lists_at_once_as_one_after_another(seed: int) -> None:
             rewritten(vote(confusion_network(tokens, shares.tolist()), no_word))
             for tokens, shares in zip(every, posteriors, strict=True)
         ]
-        own = ballots.under(RoverOptions(no_word=no_word))
+        own = ballots.with_options(RoverOptions(no_word=no_word))
         assert own.texts(posteriors) == texts[no_word]
         # Networks of these posteriors: their votes are the same.
         assert own.near(posteriors).texts(posteriors) == texts[no_word]

@@ -20,7 +20,7 @@ from rescore.columns import FIRST_PASS_ORIGIN, Column, Role, reserved_columns
 from rescore.decision import Decision, best, combine, sorted_by_score
 from rescore.errors import UserError
 from rescore.lms.lexicon import Lexicon
-from rescore.nbest import Header, Hypothesis, NbestList, first_pass_indices, ranking
+from rescore.nbest import Header, Hypothesis, NbestList, own_indices, ranking
 from rescore.options import OptionValues
 from rescore.plan import resolve
 from rescore.tuning import TuningOptions, Weights, tune
@@ -50,7 +50,7 @@ C = listed(("other", -1.0))
 def test_what_is_made_of_merged_lists_keeps_the_origins(tmp_path: Path) -> None:
     (more,) = combined({"a": [A], "b": [B], "c": [C]})
     assert origins(more) == {"a b": OURS, "a c": OURS, "right": MERGED, "other": MERGED}
-    assert first_pass_indices(more) == [0, 1]
+    assert own_indices(more) == [0, 1]
     # a channel learns of the toolkit's own
     assert sum(collect([more]).values()) == sum(collect([A]).values())
     for file in ("l.json", "l.jsonl"):

@@ -126,7 +126,7 @@ def test_all_reports_call_the_same_choices_better(
     metric = metrics(words)[name]
     decided = decide(metric, lists, WEIGHTS)
     moves = analyse(metric, decided).moves
-    first_pass = decided.first_pass
+    first_pass = decided.first_pass_texts
     verdicts = [
         row["verdict"]
         for row in details(metric, lists, first_pass, decided.texts)

@@ -397,7 +397,7 @@ OTHERS: dict[str, Any] = {
 def test_every_field_of_tuning_is_signed_in_folds() -> None:
     assert {entry.name for entry in fields(TuningOptions)} == {*OTHERS, *ELSEWHERE}
     for name, value in OTHERS.items():
-        assert name in replace(TuningOptions(), **{name: value}).signed
+        assert name in replace(TuningOptions(), **{name: value}).for_signature
 
 
 def forgetful(metric: type[Any]) -> type[Any]:

@@ -20,7 +20,7 @@ from rescore.formats.references import TextFile, best_lists, first_reading
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_numbers, check_ids
 from rescore.ids import short
-from rescore.nbest import NbestList, elected
+from rescore.nbest import NbestList, as_first_pass
 
 log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def read_system(
             sources, format_name=format_name, s2s=s2s, strict=strict, options=options
         )
         if s2s == FIRST_PASS:
-            lists = [elected(nbest) for nbest in lists]
+            lists = [as_first_pass(nbest) for nbest in lists]
         if all(len(nbest.hypotheses) == 1 for nbest in lists):
             lists = [_without_more(nbest) for nbest in lists]
     warnings.report()

@@ -36,7 +36,7 @@ from rescore.formats.times import (
     timed_pieces,
 )
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import Hypothesis, NbestList, elected, ranking
+from rescore.nbest import Hypothesis, NbestList, as_first_pass, ranking
 
 log = logging.getLogger(__name__)
 
@@ -708,7 +708,7 @@ def _lists(source: Source) -> Iterator[_Piece]:
     """Yield the best hypothesis of each list, in the order of the file."""
     stem = stem_of(source)
     for nbest in formats.iterate([source]):
-        nbest = elected(nbest)
+        nbest = as_first_pass(nbest)
         best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
         name = nbest.recording or nbest.id
         is_id = nbest.recording is None and nbest.id != stem
