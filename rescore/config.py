@@ -15,7 +15,7 @@ from rescore.parts import DECISIONS, EXPANSIONS, FEATURES, METRICS
 
 Bonus = bool | float | None
 """True to tune a bonus, False for no bonus, or the score to add for each word or token;
-None for what suits.
+None: the plan decides.
 """
 
 EQUAL = "equal"
@@ -48,7 +48,7 @@ def bonus_option(help: str, **about: Any) -> Any:  # noqa: A002 (as click calls 
 
 
 def _norm(text: str) -> str:
-    length_power(text)
+    length_power(text)  # raises an error if there is no such norm
     return text
 
 
@@ -56,11 +56,14 @@ def _norm(text: str) -> str:
 class RunConfig(Declared):
     """What was asked for: one field per decision. None, or an empty value, leaves the
     decision to `rescore.plan`.
+
+    `common` options are in the short help. A field with `parts` holds the values of the
+    options of all parts of a table.
     """
 
     lms: tuple[str, ...] = ()
-    """The language models as --lm names them; empty for models that have no such
-    names.
+    """The language models as --lm names them; empty if the models are given as
+    objects.
     """
     lm_norm: str | None = option(
         None,
@@ -132,11 +135,14 @@ class RunConfig(Declared):
     """
     bagging: bool = option(
         True,
-        "Use the best weights on dev as they are: no averaging over bootstrap samples,"
-        " no significance check.",
+        "Do not average weights over bootstrap samples, and do not test whether their"
+        " gain is significant: take the best weights on dev.",
         "--no-bagging",
         group=TUNING,
     )
+    """Whether weights are averaged over bootstrap samples and their gain is tested;
+    --no-bagging makes it False.
+    """
     negative: tuple[str, ...] = option(
         (),
         "Allow a negative weight for this LM, for example to subtract an internal LM."

@@ -1,5 +1,5 @@
-"""The stages of the main job, and `run`, which calls them all: they execute a plan
-(`rescore.plan`).
+"""The stages of `rescore run`, and the function `run`, which calls them all: they
+execute a plan (`rescore.plan`).
 
     lists -> expand -> score -> tune (on dev lists) -> decide -> measure
 
@@ -134,7 +134,7 @@ def run(
     """
     if dev is not None and config.dev is None:
         config = replace(config, dev="dev")
-    config = check(config)
+    config = check(config)  # the command checks before it reads; Python checks here
     if dev is not None:
         warn_of_overlap(lists, dev)
         warn_of_scales(lists, dev)
@@ -219,11 +219,12 @@ def score(
         progress: Is told how many hypotheses are scored.
         on_scores: Is given the scores of the tokens of each list.
     """
-    placed = windows(in_place(plan.models, lists))
+    windows_of_lists = windows(in_place(plan.models, lists))
     for window in add_columns(
-        plan.models, placed, plan.norm, plan.counted, progress, on_scores
+        plan.models, windows_of_lists, plan.norm, plan.counted, progress, on_scores
     ):
-        yield from (placed.nbest for placed in window)
+        for item in window:
+            yield item.nbest
 
 
 def score_in_parts(

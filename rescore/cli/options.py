@@ -481,7 +481,7 @@ class RerankedOutputs(Declared):
 
         Args:
             lists: The lists; a stream stays a stream, unless a format has to see all.
-            times: What the method `times` returned.
+            times: The times of utterances in --segments; None without --segments.
 
         Raises:
             UserError: An output cannot hold them.

@@ -48,7 +48,7 @@ class Reranking(
 
         Args:
             ranked: Sorted lists with the texts chosen for them.
-            times: What the method `times` returned.
+            times: The times of utterances in --segments; None without --segments.
         """
         best = self.best
         if best is None and not self.output:

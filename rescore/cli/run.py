@@ -1,4 +1,4 @@
-"""`rescore run`: the main job."""
+"""`rescore run`: it reads lists, calls `rescore.pipeline.run`, and writes."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
         return any((self.output, self.best, self.save_weights, self.html, self.details))
 
     def check_all(self, lists: Sequence[NbestList], times: options.Times) -> None:
-        """Refuse files that cannot be written of lists, before anything is computed.
+        """Refuse files that cannot be written for these lists, before anything is
+        computed.
 
         Args:
             lists: The lists.
-            times: What the method `times` returned.
+            times: The times of utterances in --segments; None without --segments.
 
         Raises:
             UserError: There is such a file.
@@ -57,7 +58,7 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
 
         Args:
             outcome: The outcome of the run.
-            times: What the method `times` returned.
+            times: The times of utterances in --segments; None without --segments.
         """
 
         if self.output:
@@ -84,9 +85,9 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
 
 @options.command("run", config=options.config("run"), inputs=options.DECIDED)
 def command(
-    own: options.Lists,
+    test: options.Lists,
     lms: options.LanguageModelOptions,
-    weights: options.DevLists,
+    dev_lists: options.DevLists,
     config: RunConfig,
     outputs: RunOutputs,
     reporting: options.ReportOptions,
@@ -106,14 +107,15 @@ def command(
     and --weight, the model card gives the weight. Without --lm, the scores in the lists
     are used.
     """
-    nbest = own.nbest
+    paths = test.nbest
     reporting.check()
-    config = check(options.configured(config, lms, dev=weights.dev))
+    # Checked before files are read; `pipeline.run` checks again, for Python.
+    config = check(options.configured(config, lms, dev=dev_lists.dev))
     times = outputs.times()
-    lists = inputs.read(nbest, need_references=bool(config.folds))
+    lists = inputs.read(paths, need_references=bool(config.folds))
     dev = None
-    if weights.dev:
-        dev = inputs.read_dev(weights.dev, weights.dev_ref, weights.dev_src)
+    if dev_lists.dev:
+        dev = inputs.read_dev(dev_lists.dev, dev_lists.dev_ref, dev_lists.dev_src)
     outputs.check_all(lists, times)
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
@@ -121,12 +123,13 @@ def command(
     if reported and outcome.results.dev and dev is not None:
         on_dev = pipeline.decide_all(outcome.plan, outcome.weights, outcome.dev or ())
         outcome.results.dev.metrics = pipeline.measure(outcome.plan, on_dev).metrics
-    reporting.write(outcome.results, nbest[0])
+    reporting.write(outcome.results, paths[0])
     outputs.write(outcome, times)
     writes = outputs.any or reported
     if writes or outcome.results.metric is not None:
         options.show(render(outcome.results))
         return
+    # Without a file and figures the texts are the output: the table goes to stderr.
     pairs = zip(outcome.lists, outcome.texts, strict=True)
     formats.write_best("-", pairs, sys.stdout)
     click.echo(render(outcome.results), err=True)

@@ -29,8 +29,8 @@ from rescore.tuning.weights import Weights
 
 
 class _Details:
-    """Makes the rows of `reports.details`: no field, so not in files, and absent after
-    reading one.
+    """Holds `details`, which makes the rows of `reports.details`. It is no field of the
+    dataclass, so it is not saved; results that are read from a file have none.
     """
 
     details: Any
@@ -114,7 +114,7 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
     )
 
     def rows() -> list[dict[str, Any]]:
-        # Of copies of a text, the first in this order decided.
+        # Ranked lists: of equal texts the one that decided comes first.
         ranked = [nbest for nbest, _ in decided.ranked()]
         return details(metric, ranked, first_pass, decided.texts)
 

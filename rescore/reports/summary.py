@@ -57,9 +57,11 @@ def gain(measured: MetricResult) -> str:
         change += f", {p_phrase(measured.p_value)}"
     best = measured.best_system
     if best:
-        less = f"{measured.reranked - best.value:+z.2f}, {p_phrase(best.p_value or 0)}"
+        to_best = f"{measured.reranked - best.value:+z.2f}"
+        if best.p_value is not None:
+            to_best += f", {p_phrase(best.p_value)}"
         change += " against the mixture"
-        change += f"\n{measured.metric} {less} against {best.name} alone"
+        change += f"\n{measured.metric} {to_best} against {best.name} alone"
     return f"{measured.metric} {change}"
 
 
@@ -87,7 +89,7 @@ def worse(
         is_objective: Whether the weights were tuned for the metric.
         is_first: Whether it is the first metric, for which `rescore` tunes.
     """
-    if not measured.is_worse:
+    if not measured.is_worse or measured.p_value is None:
         return
     if is_objective:
         advice = (
@@ -101,7 +103,7 @@ def worse(
     else:
         advice = f"to tune for it, give --metric {measured.metric.lower()} first"
     change = f"{measured.first_pass:.2f} -> {measured.reranked:.2f}"
-    p_value = p_phrase(measured.p_value or 0.0)
+    p_value = p_phrase(measured.p_value)
     yield (
         f"{measured.metric} is significantly worse than the {measured.baseline}:"
         f" {change}, {p_value}; {advice}"
@@ -162,48 +164,56 @@ def _weights(results: Record) -> Iterator[str]:
     they were tuned on.
     """
     dev = results.dev
-    on_dev = list(_on_dev(results))
     if set(results.weights) == {FIRST_PASS} and not results.excluded:
+        yield _first_pass_line(results)
         # the figures on dev are of the scale, where a decision is tuned
-        baseline = results.main.baseline if results.main else FIRST
-        voting = []
-        if results.mixture:
-            votes = results.mixture.votes
-            voting = [name for name, vote in votes.items() if vote]
-        if len(voting) == 1:
-            baseline = f"system {voting[0]}"
-        origin = "" if results.origin == FIRST else f" ({results.origin})"
-        if results.scale == 0:
-            yield f"weights: none, at scale 0 all hypotheses count alike{origin}"
-        else:
-            yield f"weights: the {baseline} alone{origin}"
-        yield from on_dev
-        return
-    origin = results.origin
-    if dev and dev.fold_weights:
-        origin = "tuned on all lists, to use on others"
-    weights = f"lambda: {named_weights(results.weights, results.excluded)} ({origin})"
-    if dev is None:
-        yield weights
-        return
-    notes_on_weights = notes(
-        [results.weights], results.columns, dev.with_all, dev.reranked
+        yield from _on_dev(results)
+    elif dev is None:
+        yield _lambda_line(results)
+    else:
+        yield _lambda_line(results)
+        yield from notes([results.weights], results.columns, dev.with_all, dev.reranked)
+        yield from _dev_lines(results, dev)
+
+
+def _first_pass_line(results: Record) -> str:
+    """Return the line of a run without weights of language models."""
+    weights_from = "" if results.origin == FIRST else f" ({results.origin})"
+    if results.scale == 0:
+        return f"weights: none, at scale 0 all hypotheses count alike{weights_from}"
+    baseline = results.main.baseline if results.main else FIRST
+    voting = []
+    if results.mixture:
+        votes = results.mixture.votes
+        voting = [name for name, vote in votes.items() if vote]
+    if len(voting) == 1:
+        baseline = f"system {voting[0]}"
+    return f"weights: the {baseline} alone{weights_from}"
+
+
+def _lambda_line(results: Record) -> str:
+    """Return the line of the weights, and where they come from."""
+    weights_from = results.origin
+    if results.dev and results.dev.fold_weights:
+        weights_from = "tuned on all lists, to use on others"
+    weights = named_weights(results.weights, results.excluded)
+    return f"lambda: {weights} ({weights_from})"
+
+
+def _dev_lines(results: Record, dev: Dev) -> Iterator[str]:
+    """Yield the weights of folds, else the figures on dev; and why weights are 0."""
+    reasons = list(
+        zero(dev, results.weights, results.metric or "metric", results.decision)
     )
-    yield "\n".join([weights, *notes_on_weights])
     if dev.fold_weights:
         of_folds = [
             named_weights(fold.weights, fold.excluded) for fold in dev.fold_weights
         ]
         yield f"weights of each fold, tuned on the other folds: {'; '.join(of_folds)}"
-        on_dev = []
-    reasons = list(
-        zero(dev, results.weights, results.metric or "metric", results.decision)
-    )
-    if reasons and results.is_best:
-        on_dev = []
     elif not reasons:
-        on_dev = _with_range(on_dev, results)
-    yield from on_dev
+        yield from _with_range(list(_on_dev(results)), results)
+    elif not results.is_best:
+        yield from _on_dev(results)
     yield from reasons
 
 

@@ -56,7 +56,9 @@ AMBIGUOUS = 0.15
 the largest such sum by more than this share.
 """
 LEAST_RATE = 0.003
-"""The least error rate that votes are made of, as a share of the words."""
+"""The least error rate that votes are made of, as a share of the words (0.003 is
+0.3 %).
+"""
 SAMPLES = 200
 """Bootstrap samples of the interval of an estimate."""
 
@@ -93,16 +95,18 @@ class Agreement:
         (self._matrix,) = self._sampled(np.ones((1, len(self._distances))))
         self._groups = _groups(self._matrix)
 
-    def _sampled(self, times: Floats) -> Floats:
+    def _sampled(self, counts: Floats) -> Floats:
         """Return the distance of each pair of systems in samples of the lists.
 
         Args:
-            times: How often each list counts in each sample, of shape (samples, lists).
+            counts: How often each list counts in each sample (samples, lists).
 
         Returns:
             Symmetric matrices of shape (samples, systems, systems).
         """
-        return _shares(times, self._distances, self._lengths, len(self._systems))
+        return _distance_shares(
+            counts, self._distances, self._lengths, len(self._systems)
+        )
 
     @property
     def _group_count(self) -> int:
@@ -134,8 +138,9 @@ class Agreement:
         if self._group_count < 3:
             return {}
         generator = np.random.default_rng(SEED)
-        number = len(self._distances)
-        counts = generator.multinomial(number, np.full(number, 1 / number), SAMPLES)
+        list_count = len(self._distances)
+        shares = np.full(list_count, 1 / list_count)
+        counts = generator.multinomial(list_count, shares, SAMPLES)
         drawn = _hats(self._sampled(counts.astype(np.float64)), self._groups)
         lows, highs = np.percentile(drawn, (2.5, 97.5), axis=0)
         estimates = {}
@@ -180,21 +185,23 @@ def _distances(
     return distances, lengths
 
 
-def _shares(times: Floats, distances: Floats, lengths: Floats, number: int) -> Floats:
+def _distance_shares(
+    counts: Floats, distances: Floats, lengths: Floats, system_count: int
+) -> Floats:
     """Return the distance of each pair of systems, as a share of their words.
 
     Args:
-        times: How often each list counts in each sample, of shape (samples, lists).
+        counts: How often each list counts in each sample, of shape (samples, lists).
         distances: Edit distances (lists, pairs).
         lengths: Numbers of words (lists, pairs).
-        number: Number of systems.
+        system_count: The number of systems.
 
     Returns:
         Symmetric matrices of shape (samples, systems, systems).
     """
-    shares = (times @ distances) / np.maximum(times @ lengths, 1.0)
-    matrices = np.zeros((len(times), number, number))
-    for column, (i, j) in enumerate(combinations(range(number), 2)):
+    shares = (counts @ distances) / np.maximum(counts @ lengths, 1.0)
+    matrices = np.zeros((len(counts), system_count, system_count))
+    for column, (i, j) in enumerate(combinations(range(system_count), 2)):
         matrices[:, i, j] = shares[:, column]
         matrices[:, j, i] = shares[:, column]
     return matrices
@@ -206,9 +213,9 @@ def _groups(matrix: Floats) -> list[int]:
     Args:
         matrix: The distance of each pair of systems (systems, systems).
     """
-    number = len(matrix)
-    groups = list(range(number))
-    for i, j in combinations(range(number), 2):
+    system_count = len(matrix)
+    groups = list(range(system_count))
+    for i, j in combinations(range(system_count), 2):
         if groups[i] != groups[j] and _are_near(matrix, i, j):
             merged = groups[j]
             groups = [groups[i] if group == merged else group for group in groups]
@@ -284,10 +291,10 @@ def _hats(matrices: Floats, groups: Sequence[int]) -> Floats:
     Returns:
         Estimates of shape (samples, systems).
     """
-    number = len(groups)
-    estimates = np.zeros((len(matrices), number))
-    for i in range(number):
-        others = [index for index in range(number) if groups[index] != groups[i]]
+    system_count = len(groups)
+    estimates = np.zeros((len(matrices), system_count))
+    for i in range(system_count):
+        others = [index for index in range(system_count) if groups[index] != groups[i]]
         hats = []
         for j, k in combinations(others, 2):
             if groups[j] != groups[k]:
@@ -296,15 +303,15 @@ def _hats(matrices: Floats, groups: Sequence[int]) -> Floats:
     return estimates
 
 
-def _shrunk(rates: Floats, equal: float) -> Floats:
+def _shrunk(error_rates: Floats, tolerance: float) -> Floats:
     """Return each error rate divided by the median, moved towards 1 by a factor; 1 if
     it is nearer to 1 than this factor.
 
     Args:
-        rates: The estimates (systems,).
-        equal: Natural log of the factor.
+        error_rates: The estimates (systems,).
+        tolerance: Natural log of the factor.
     """
-    logs = np.log(np.maximum(rates, LEAST_RATE))
+    logs = np.log(np.maximum(error_rates, LEAST_RATE))
     away = logs - np.median(logs)
-    kept = np.sign(away) * np.maximum(0.0, np.abs(away) - equal)
+    kept = np.sign(away) * np.maximum(0.0, np.abs(away) - tolerance)
     return np.asarray(np.exp(kept), dtype=np.float64)
