@@ -42,8 +42,8 @@ class Decided:
 
     def ranked(self) -> Iterator[tuple[NbestList, str]]:
         """Yield each list, sorted by the combined score that it was decided with, and
-        the text that was chosen for it. The hypothesis with this text stands first, if
-        there is one.
+        the text that was chosen for it: the text of the first hypothesis, or a new text
+        that no hypothesis has (rover).
         """
         every = self.weights_of_lists or [self.weights] * len(self.lists)
         for nbest, text, weights in zip(self.lists, self.texts, every, strict=True):

@@ -96,7 +96,15 @@ class WeightedColumn:
 class Situation:
     """Everything that features may look at, and the reasons that they give.
 
-    The plan fills in a field as soon as it is decided.
+    The plan fills in a field as soon as it is decided:
+
+        from the beginning       config, lists, dev, former_weights, measures,
+                                 of_requests
+        in further_metrics       measuring, metric too
+        in counted               models too
+        in weighted              counted too, and weighted of the features before
+
+    `reasons` grows all the time.
     """
 
     config: RunConfig
