@@ -670,7 +670,7 @@ def _record(options: Declared, name: str) -> FileRecord:
     raise UserError(f"option {name}: give the path of its file, not its content")
 
 
-def from_json(group: type[Group], values: Mapping[str, Any]) -> Group:
+def options_from_json(group: type[Group], values: Mapping[str, Any]) -> Group:
     """Return the options that `as_json` wrote, as an object.
 
     Args:

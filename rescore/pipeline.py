@@ -39,8 +39,7 @@ from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Results, evaluate
 from rescore.scoring import OnProgress, OnScores, add_columns, windows
 from rescore.scoring.shards import Shards
-from rescore.tuning import Tuned, TunedBy, Weights, tuned_in_folds
-from rescore.tuning import tune as tune_weights
+from rescore.tuning import Tuned, TunedBy, Weights, tune_weights, tuned_in_folds
 from rescore.tuning.folds import (
     common_expansion_columns,
     warn_of_constant,

@@ -160,7 +160,7 @@ def _of_record(column: Column) -> str:
     return f"{_quoted(column.model)}@{settings}"
 
 
-def records_of(
+def column_records(
     lists: Sequence[NbestList], weights: Mapping[str, float]
 ) -> dict[str, Column]:
     """Return the record of each column that has a weight, as far as the lists know it.
@@ -201,7 +201,7 @@ def content(lists: Sequence[NbestList], weights: Mapping[str, float]) -> str:
         weights: The weight of each column. A column whose model the signature names
             does not count in the hash.
     """
-    named = records_of(lists, weights)
+    named = column_records(lists, weights)
     columns = []
     for name, weight in weights.items():
         if weight and name not in named:

@@ -86,12 +86,12 @@ def test_parts_are_decided_as_the_whole() -> None:
     lists = some_lists(10)
     metric = choose_metric("wer", lists)
     weights = Weights({FIRST_PASS: 0.4, "lm": 0.6})
-    rule = Decision("mbr", 0.5)
+    decision = Decision("mbr", 0.5)
     parts = [lists[:3], lists[3:4], lists[4:]]
     texts: list[str] = []
-    for decided in decide_parts(metric, parts, weights, rule):
+    for decided in decide_parts(metric, parts, weights, decision):
         texts += decided.texts
-    assert texts == decide(metric, lists, weights, rule).texts
+    assert texts == decide(metric, lists, weights, decision).texts
 
 
 def test_a_text_that_stands_twice_is_told_once(

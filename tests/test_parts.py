@@ -414,7 +414,7 @@ def test_a_decision_by_expected_loss(
         Hypothesis("a", {"s2s": -2.0, "lm": -1.0}),
     ]
     options = tuning.TuningOptions(decide=Decision("middle"))
-    weights = tuning.tune(
+    weights = tuning.tune_weights(
         ErrorRate(), [NbestList("u", hypotheses, ("a",))], ["lm"], options=options
     )
     assert (

@@ -434,9 +434,9 @@ def same_words(plan: Plan) -> Normaliser:
 
 def decided_texts(plan: Plan, lists: Sequence[NbestList]) -> list[str]:
     """Return the text of each list that the plan and its weights decide on."""
-    rule = plan.decision_with(plan.weights)
+    decision = plan.decision_with(plan.weights)
     force = plan.force_weights
-    return decide(plan.metric, lists, plan.weights, rule, force=force).texts
+    return decide(plan.metric, lists, plan.weights, decision, force=force).texts
 
 
 def calibrated(plan: Plan, dev: Sequence[NbestList]) -> Calibration:

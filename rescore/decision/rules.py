@@ -31,7 +31,7 @@ from rescore.nbest import (
     tie_key,
     without_copies,
 )
-from rescore.options import Declared, NoOptions, from_json, settings_of
+from rescore.options import Declared, NoOptions, options_from_json, settings_of
 from rescore.pace import paced
 from rescore.parts import BEST, DECISIONS
 
@@ -360,7 +360,7 @@ class Decision:
     def options(self) -> Any:
         """The options, of the rule's class `Options`."""
         try:
-            return from_json(DECISIONS[self.name].Options, self.settings)
+            return options_from_json(DECISIONS[self.name].Options, self.settings)
         except UserError as error:
             raise UserError(f"decision {self.name}: {error}") from None
 

@@ -247,7 +247,9 @@ def from_json(value: Any, place: str) -> NbestList:
 # --- paths and their formats ---------------------------------------------------------
 
 
-def expanded(paths: Sequence[str | Path | Source]) -> Iterator[str | Path | Source]:
+def with_files_of_folders(
+    paths: Sequence[str | Path | Source],
+) -> Iterator[str | Path | Source]:
     """Yield the paths; instead of a folder of JSON Lines or of fairseq's logs, its
     files by name.
 
@@ -303,7 +305,7 @@ def opened_all(
     """
     sources = (
         path if isinstance(path, Source) else Source(path, warnings)
-        for path in expanded(paths)
+        for path in with_files_of_folders(paths)
     )
     if not _has_options(s2s, options):
         return sources
@@ -343,7 +345,7 @@ def check_options(
     for path in options.beside:
         if path == "-" or not Path(path).exists():
             return  # its reader is not known: it cannot be read twice
-        for one in expanded([path]):
+        for one in with_files_of_folders([path]):
             source = one if isinstance(one, Source) else Source(one)
             if not source.is_folder and not source.is_regular:
                 return

@@ -291,14 +291,12 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
         oracle=figures.oracle,
     )
     dataset = Dataset.of(lists)
-    step = _next_step(result, bool(dataset.columns(Role.LM)))
+    step = _next_step(result, dataset)
     if not result.has_lm and weights.language_models:
         step = (
             "another LM: this LM has weight 0; the largest possible gain is"
             f" {result.possible:.2f} points"
         )
-    if step == MORE and dataset.header.systems:
-        step = "one more system: this LM does its part"
     return replace(result, next=step)
 
 
@@ -317,15 +315,11 @@ def _direction(metric: Metric) -> float:
     return 1.0 if metric.higher_is_better else -1.0
 
 
-MORE = "more hypotheses, such as by score --recombine 20: this LM does its part"
-"""Advice where the model has most of the possible gain."""
-
-
-def _next_step(outlook: Outlook, have_lm_scores: bool) -> str:
+def _next_step(outlook: Outlook, lists: Dataset) -> str:
     """Return advice on what to do next."""
     if not outlook.has_lm:
         step = "score the lists with a language model"
-        if have_lm_scores:
+        if lists.columns(Role.LM):
             step = "give --weights FILE of `rescore tune`"
         return f"{step}: the largest possible gain is {outlook.possible:.2f} points"
     if outlook.gain <= 0:
@@ -339,7 +333,9 @@ def _next_step(outlook: Outlook, have_lm_scores: bool) -> str:
             f"another LM, closer to these texts: {100 * (1 - outlook.share):.0f} % of"
             " the possible gain is left"
         )
-    return MORE
+    if lists.header.systems:
+        return "one more system: this LM does its part"
+    return "more hypotheses, such as by score --recombine 20: this LM does its part"
 
 
 def by_depth(

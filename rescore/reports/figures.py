@@ -32,7 +32,7 @@ from rescore.metrics.significance import (
     confidence_interval,
 )
 from rescore.nbest import NbestList, own_indices, tie_order
-from rescore.signature import Signature, content, records_of
+from rescore.signature import Signature, column_records, content
 from rescore.styles import UNDEFINED, figure
 from rescore.tuning.weights import Weights
 from rescore.version import VERSION
@@ -265,7 +265,7 @@ def sign(
         metric=name,
         settings=settings,
         weights=weights.weights | weights.votes,
-        columns=records_of(lists, weights.weights),
+        columns=column_records(lists, weights.weights),
         excluded=weights.exclusions,
         decision=decide.name,
         scale=decide.scale,

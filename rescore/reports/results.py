@@ -23,7 +23,7 @@ from rescore.reports.figures import FIRST, ORACLE, Figures, sign
 from rescore.reports.markup import as_frame, html
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.reports.summary import cells, render
-from rescore.signature import Signature, records_of
+from rescore.signature import Signature, column_records
 from rescore.styles import figure
 from rescore.tuning.weights import Weights
 
@@ -99,7 +99,7 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
         utterances=len(lists),
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
         weights=weights.weights,
-        columns=records_of(lists, weights.weights),
+        columns=column_records(lists, weights.weights),
         excluded=list(weights.exclusions),
         mixture=weights.mixture,
         origin=str(weights.tuned),

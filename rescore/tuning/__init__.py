@@ -3,7 +3,7 @@ posteriors, folds.
 """
 
 from rescore.tuning.folds import tuned_in_folds
-from rescore.tuning.tune import tune
+from rescore.tuning.tune import tune_weights
 from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FIRST_PASS_ALONE, TuningOptions, Weights, suited
 
@@ -14,6 +14,6 @@ __all__ = [
     "TuningOptions",
     "Weights",
     "suited",
-    "tune",
+    "tune_weights",
     "tuned_in_folds",
 ]

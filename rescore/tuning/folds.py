@@ -16,7 +16,7 @@ from rescore.metrics.base import Metric
 from rescore.metrics.folds import Folds
 from rescore.nbest import NbestList, expansion_columns
 from rescore.pace import paced
-from rescore.tuning.tune import tune
+from rescore.tuning.tune import tune_weights
 from rescore.tuning.tuned import Tuned
 from rescore.tuning.weights import HELD_OUT, TuningOptions, Weights
 
@@ -206,5 +206,5 @@ def tuned_in_folds(
             if its_fold != fold:
                 rest.append(nbest)
         tuned = Tuned.on(HELD_OUT, rest, held_out=True)
-        weights_of_folds.append(tune(metric, rest, columns, options, tuned))
+        weights_of_folds.append(tune_weights(metric, rest, columns, options, tuned))
     return weights_of_folds

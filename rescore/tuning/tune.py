@@ -26,7 +26,7 @@ from rescore.metrics.base import (
 from rescore.metrics.listed import LISTED
 from rescore.metrics.significance import in_order
 from rescore.nbest import NbestList, columns_for, new_word_origins_in
-from rescore.signature import records_of
+from rescore.signature import column_records
 from rescore.tuning import pattern
 from rescore.tuning.mixture import tune_with_votes
 from rescore.tuning.objective import Objective, by_content
@@ -44,7 +44,7 @@ from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights
 log = logging.getLogger(__name__)
 
 
-def tune(
+def tune_weights(
     metric: Metric,
     lists: Sequence[NbestList],
     columns: Sequence[str],
@@ -183,7 +183,7 @@ class Tuner:
         tuned_columns = dict.fromkeys(self.names, 0.0)
         weights = replace(
             self._weights(fit.weights, fit.excluded),
-            columns=records_of(self.lists, tuned_columns),
+            columns=column_records(self.lists, tuned_columns),
             options=self.options,
             unproven=fit.unproven,
             decision=fit.decision,

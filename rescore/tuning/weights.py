@@ -22,7 +22,7 @@ from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
 from rescore.metrics import METRICS, Metric, MetricOptions
 from rescore.nbest import Header, NbestList
-from rescore.options import as_json, from_json
+from rescore.options import as_json, options_from_json
 from rescore.tuning.tuned import Tuned, TunedBy
 
 
@@ -76,7 +76,7 @@ class TunedFor:
             UserError: The metric has no such option, or a file is absent or changed.
         """
         try:
-            options = from_json(METRICS[self.metric].Options, self.settings)
+            options = options_from_json(METRICS[self.metric].Options, self.settings)
         except UserError as error:
             raise UserError(f"weights tuned for {self.metric}: {error}") from None
         return MetricOptions.of_part(options)

@@ -26,7 +26,7 @@ from rescore.metrics.base import text_value
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import NbestList
-from rescore.tuning import TuningOptions, tune
+from rescore.tuning import TuningOptions, tune_weights
 from tests.asr.test_whole import read_recordings
 from tests.conftest import Run
 from tests.metrics.test_alignment import sclite_counts
@@ -359,7 +359,7 @@ def test_a_bad_system_does_no_harm() -> None:
     metric, options = ErrorRate(), TuningOptions(decide=Decision("rover"))
     values = {}
     for names in ("abc", "abcde"):
-        weights = tune(metric, lists_of(1, names), [], options)
+        weights = tune_weights(metric, lists_of(1, names), [], options)
         test = lists_of(2, names)
         values[names] = text_value(
             metric, test, weights.decision.texts(metric, test, weights.of)

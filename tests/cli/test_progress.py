@@ -34,7 +34,7 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.pace import paced
 from rescore.scoring import score_windows, windows
-from rescore.tuning import TuningOptions, tune, tuned_in_folds
+from rescore.tuning import TuningOptions, tune_weights, tuned_in_folds
 from tests.conftest import ROOT, Run
 from tests.processes import start
 
@@ -256,7 +256,7 @@ def test_one_tuning_says_how_far_it_is(
     monkeypatch.setattr("rescore.pace.time.monotonic", lambda: float(next(seconds)))
     options = TuningOptions(bonuses=("words",), decide=Decision(decide))
     with caplog.at_level("INFO", logger="rescore"):
-        tune(ErrorRate(), read([LISTS])[:20], [], options=options)
+        tune_weights(ErrorRate(), read([LISTS])[:20], [], options=options)
     assert message in caplog.messages
 
 

@@ -25,7 +25,7 @@ from rescore.reports.check import compare
 from rescore.reports.page import page
 from rescore.reports.records import Dev, MetricResult
 from rescore.reports.summary import gain, render, worse
-from rescore.tuning import TuningOptions, Weights, suited, tune
+from rescore.tuning import TuningOptions, Weights, suited, tune_weights
 from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FoldWeights, Unproven
 from tests.analyses import analysed, outlook_of
@@ -118,7 +118,7 @@ def test_folds_are_what_is_written_and_shown(rescore: Run, tmp_path: Path) -> No
 
 def test_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
     lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])
-    weights = tune(ErrorRate(), lists, ["tta"], TuningOptions(bagging=False))
+    weights = tune_weights(ErrorRate(), lists, ["tta"], TuningOptions(bagging=False))
     assert (
         outlook_of(ErrorRate(), lists, weights).flatters
         and not outlook_of(ErrorRate(), lists[1:], weights).flatters
@@ -128,7 +128,7 @@ def test_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
 
 def test_forced_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
     lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])
-    weights = tune(ErrorRate(), lists, ["tta"], TuningOptions(bagging=False))
+    weights = tune_weights(ErrorRate(), lists, ["tta"], TuningOptions(bagging=False))
     columns = {
         name: Column("tta", fingerprint, "sum", "float32")
         for name, fingerprint in (("tta", "0"), ("now", "1"))
@@ -354,7 +354,7 @@ def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) ->
     respelled = list(
         Respelling(2, find_lexicon(None, []), "shipped", None, None)(lists)
     )
-    weights = tune(
+    weights = tune_weights(
         ErrorRate(),
         respelled,
         [],

@@ -23,7 +23,7 @@ from rescore.lms.lexicon import Lexicon
 from rescore.nbest import Header, Hypothesis, NbestList, own_indices, ranking
 from rescore.options import OptionValues
 from rescore.plan import resolve
-from rescore.tuning import TuningOptions, Weights, tune
+from rescore.tuning import TuningOptions, Weights, tune_weights
 from tests import stages
 from tests.conftest import ROOT, Run, assert_one_line_error, read_report
 
@@ -155,7 +155,7 @@ def test_of_equals_the_own_wins_everywhere(rescore: Run, tmp_path: Path) -> None
     # as a stream
     assert rescore("rerank", "l.jsonl").stdout.split()[1::2] == ["own"] * 3
     assert rescore("l.jsonl").stdout.count("0.00") >= 2
-    tuned = tune(
+    tuned = tune_weights(
         metrics.choose_metric("wer", lists),
         lists,
         [],
@@ -256,7 +256,7 @@ def test_no_size_of_a_weight_is_a_mark() -> None:
     metric = metrics.choose_metric("wer", lists(1.0))
     options = TuningOptions(("words",), decide=Decision("mbr"))
     small, large = (
-        tune(metric, lists(unit), [], options=options) for unit in (1.0, 1e4)
+        tune_weights(metric, lists(unit), [], options=options) for unit in (1.0, 1e4)
     )
     assert (
         small.value < 20

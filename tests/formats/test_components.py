@@ -12,7 +12,7 @@ import pytest
 from rescore import formats
 from rescore.columns import Role
 from rescore.errors import UserError
-from rescore.signature import records_of
+from rescore.signature import column_records
 from tests.conftest import Run, shared
 from tests.formats.samples import SAMPLES
 
@@ -107,7 +107,7 @@ def test_they_are_weighed_where_asked(tmp_path: Path, rescore: Run) -> None:
         and set(weights) == {"s2s", "F0"}
         and "lm:F0" not in done.stderr
     )
-    assert records_of(formats.read([tmp_path / "l"]), {"s2s": 1.0, "F0": 1.0}) == {}
+    assert column_records(formats.read([tmp_path / "l"]), {"s2s": 1.0, "F0": 1.0}) == {}
 
 
 def test_real_lists() -> None:

@@ -32,7 +32,7 @@ from rescore.metrics.significance import (
 )
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning import TuningOptions, tune
+from rescore.tuning import TuningOptions, tune_weights
 
 WORDS = 12
 """In each reference."""
@@ -171,7 +171,7 @@ def harmed(
     weighed, changes = 0, []
     for _ in range(sets):
         dev, test = (noisy_lists(random, utterances, columns) for _ in range(2))
-        weights = tune(
+        weights = tune_weights(
             METRIC,
             dev,
             [f"noise{k}" for k in range(columns)],
@@ -277,7 +277,7 @@ def null(
                 lists if bonuses or not kind.respelled else _own(lists)
                 for lists in (dev, test)
             ]
-            weights = tune(METRIC, known[0], columns, options=options)
+            weights = tune_weights(METRIC, known[0], columns, options=options)
             rows.append(
                 text_statistics(
                     METRIC,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rescore.columns import FIRST_PASS
 from rescore.metrics.base import Metric
 from rescore.nbest import NbestList
-from rescore.tuning import TuningOptions, tune
+from rescore.tuning import TuningOptions, tune_weights
 
 
 class Best(NamedTuple):
@@ -34,7 +34,7 @@ def best_weights(
     columns: list[str],
     bonuses: Sequence[str] = (),
 ) -> Best:
-    weights = tune(
+    weights = tune_weights(
         metric, lists, columns, options=TuningOptions(tuple(bonuses), bagging=False)
     )
     about = weights.tuned_for

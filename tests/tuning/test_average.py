@@ -13,7 +13,7 @@ from rescore.columns import WORDS
 from rescore.deciding import decide
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.results import evaluate
-from rescore.tuning import TuningOptions, tune
+from rescore.tuning import TuningOptions, tune_weights
 from tests.conftest import ROOT, Run, some_lists
 
 
@@ -45,7 +45,7 @@ def lists(number: int, seed: int, help_: float) -> list[NbestList]:
 
 
 def weight(some: list[NbestList], **options: bool) -> float:
-    found = tune(
+    found = tune_weights(
         metrics.choose_metric("wer", some),
         some,
         ["lm"],
@@ -78,7 +78,7 @@ def test_several_columns_and_a_bonus() -> None:
         for hypothesis in nbest.hypotheses:
             hypothesis.scores["other"] = hypothesis.scores["lm"] / 2
     metric = metrics.choose_metric("wer", some)
-    found = tune(metric, some, ["lm", "other"], options=TuningOptions((WORDS,)))
+    found = tune_weights(metric, some, ["lm", "other"], options=TuningOptions((WORDS,)))
     assert set(found.weights) == {"s2s", "lm", "other", "words"}
     assert found.tuned_for is not None and found.tuned_for.first_pass is not None
     assert found.value < found.tuned_for.first_pass
@@ -90,7 +90,7 @@ def test_several_columns_and_a_bonus() -> None:
 def test_the_value_is_that_of_the_weights() -> None:
     some = lists(200, 3, 2.0)
     metric = metrics.choose_metric("wer", some)
-    found = tune(metric, some, ["lm"])
+    found = tune_weights(metric, some, ["lm"])
 
     assert evaluate([metric], decide(metric, some, found)).reranked == pytest.approx(
         found.value

@@ -18,7 +18,7 @@ from rescore.decision.risk import compared
 from rescore.decision.rules import posteriors
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, without_copies
-from rescore.tuning import TuningOptions, Weights, tune
+from rescore.tuning import TuningOptions, Weights, tune_weights
 from rescore.tuning.objective import Objective
 from rescore.tuning.pattern import deciding_by
 from rescore.tuning.scale import tune_scale, warn_at_end
@@ -63,7 +63,8 @@ def test_a_copy_of_a_tied_hypothesis_does_not_move_it() -> None:
         lists = [NbestList(str(number), copied, ("a",)) for number in range(4)]
         assert without_copies(lists[0]).hypotheses == hypotheses
         assert (
-            tune(WER, lists, ["x"], options=TuningOptions(bagging=False)).value == 0.0
+            tune_weights(WER, lists, ["x"], options=TuningOptions(bagging=False)).value
+            == 0.0
         )
 
 
@@ -73,7 +74,9 @@ def test_the_unit_of_scores_changes_nothing(rule: str, unit: float) -> None:
     choices = []
     for factor in (1.0, unit):
         dev, test = noisy(1, unit=factor), noisy(2, unit=factor)
-        weights = tune(WER, dev, ["x"], options=TuningOptions(decide=Decision(rule)))
+        weights = tune_weights(
+            WER, dev, ["x"], options=TuningOptions(decide=Decision(rule))
+        )
         choices.append((weights.decision.texts(WER, test, weights.of), weights.value))
     assert choices[0] == choices[1]
 
@@ -97,7 +100,7 @@ def test_the_order_of_columns_changes_no_weight(decide: str) -> None:
     lists = noisy(4)
     options = TuningOptions(("words",), decide=Decision(decide))
     one, other = (
-        tune(WER, lists, columns, options=options)
+        tune_weights(WER, lists, columns, options=options)
         for columns in (["x", "a"], ["a", "x"])
     )
     assert one.weights == other.weights and one.decision == other.decision
@@ -169,7 +172,7 @@ def test_bonuses_are_in_units_of_the_scores(decide: str, unit: float) -> None:
         options = TuningOptions(
             ("words",), bagging=bagging, negative=("a",), decide=Decision(decide)
         )
-        return tune(WER, lists, ["x", "a"], options=options).weights
+        return tune_weights(WER, lists, ["x", "a"], options=options).weights
 
     for bagging in (True, False):
         one, other = weights(1.0, bagging), weights(unit, bagging)
@@ -193,7 +196,7 @@ def test_one_list_is_no_evidence() -> None:
             ("a",),
         )
     ]
-    weights = tune(WER, lists, ["x"])
+    weights = tune_weights(WER, lists, ["x"])
     assert weights.weights == {"s2s": 1.0, "x": 0.0}
 
 
@@ -213,7 +216,7 @@ def test_tuning_begins_at_the_best_score_also_where_the_first_pass_has_no_weight
         objective.value(np.array([0.0, scale]))
         for scale in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
     ]
-    tuned = tune(
+    tuned = tune_weights(
         WER, lists, ["x"], options=TuningOptions(bagging=False, decide=Decision("mbr"))
     )
     assert tuned.value <= min(scales)

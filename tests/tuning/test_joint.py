@@ -14,7 +14,7 @@ from rescore.decision.risk import compared
 from rescore.metrics.base import text_value
 from rescore.metrics.cached import remembered
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning import TuningOptions, Weights, tune
+from rescore.tuning import TuningOptions, Weights, tune_weights
 from rescore.tuning.objective import Objective
 from rescore.tuning.pattern import deciding_by, likely
 from rescore.tuning.scale import tune_scale
@@ -57,7 +57,7 @@ def test_never_worse_than_one_after_the_other(
 ) -> None:
     metric = metrics.choose_metric(name, lists)
     before = {"s2s": 0.5, "lm": 0.5}
-    tuned = tune(
+    tuned = tune_weights(
         metric,
         lists,
         ["lm"],
@@ -88,7 +88,7 @@ def test_the_first_pass_alone_respells_nothing() -> None:
         NbestList(str(number), [right, *spellings], ("a c d",)) for number in range(9)
     ]
     metric = metrics.choose_metric("wer", lists)
-    tuned = tune(
+    tuned = tune_weights(
         metric, lists, [], options=TuningOptions(("edits",), decide=Decision("mbr"))
     )
     assert (
@@ -116,7 +116,7 @@ def test_accidents_of_the_lists_get_no_weight(
             }
 
     def tuned(*columns: str, bagging: bool = True) -> Weights:
-        return tune(
+        return tune_weights(
             metric,
             lists,
             columns,
@@ -155,7 +155,7 @@ def test_a_sample_is_the_lists_as_often_as_they_were_drawn(
 
 def test_tune_uses_it(lists: list[NbestList]) -> None:
     metric = metrics.choose_metric("wer", lists)
-    weights = tune(
+    weights = tune_weights(
         metric, lists, ["lm"], options=TuningOptions((), decide=Decision("mbr"))
     )
     assert weights.decision.name == "mbr" and weights.decision.scale is not None
@@ -163,7 +163,7 @@ def test_tune_uses_it(lists: list[NbestList]) -> None:
     assert weights.tuned_for is not None and weights.tuned_for.first_pass is not None
     assert weights.value == pytest.approx(text_value(metric, lists, texts))
     assert weights.value <= weights.tuned_for.first_pass
-    fixed = tune(
+    fixed = tune_weights(
         metric, lists, ["lm"], options=TuningOptions((), decide=Decision("mbr", 2.0))
     )
     assert fixed.decision.scale == 2.0
@@ -201,10 +201,10 @@ def test_folds_share_losses_of_whole_lists(
         TuningOptions(bagging=False, decide=Decision("mbr")),
     )
     folds = [lists[:30], lists[10:]]
-    shared = [tune(metric, fold, ["lm"], options=options) for fold in folds]
+    shared = [tune_weights(metric, fold, ["lm"], options=options) for fold in folds]
     monkeypatch.setattr("rescore.tuning.pattern.SHARED", 0)
     alone = [
-        tune(metrics.choose_metric(name, lists), fold, ["lm"], options=options)
+        tune_weights(metrics.choose_metric(name, lists), fold, ["lm"], options=options)
         for fold in folds
     ]
     assert shared == alone and shared[0].weights != shared[1].weights

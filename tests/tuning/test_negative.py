@@ -15,7 +15,7 @@ from rescore import formats, metrics
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning import TuningOptions, tune
+from rescore.tuning import TuningOptions, tune_weights
 from tests.conftest import Run, assert_one_line_error
 
 
@@ -52,13 +52,13 @@ def lists(number: int = 300) -> list[NbestList]:
 def test_it_finds_what_is_to_be_subtracted(decide: Decision) -> None:
     some = lists()
     metric = metrics.choose_metric("wer", some)
-    free = tune(
+    free = tune_weights(
         metric,
         some,
         ["in", "out"],
         options=TuningOptions((), negative=("in",), decide=decide),
     )
-    without = tune(
+    without = tune_weights(
         metric, some, ["in", "out"], options=TuningOptions((), decide=decide)
     )
     assert free.value < without.value - 10 and free.value < 3
@@ -110,7 +110,7 @@ def test_what_is_impossible_stays_so(name: str) -> None:
         wrong = next(one for one in nbest.hypotheses if one.text != "a b")
         wrong.text, wrong.scores["in"] = "never", -np.inf
     metric = metrics.choose_metric("wer", some)
-    found = tune(
+    found = tune_weights(
         metric,
         some,
         ["in", "out"],
@@ -147,7 +147,7 @@ def test_a_range_is_told_of_a_weight_that_has_one(rescore: Run, tmp_path: Path) 
 def test_an_unknown_column_is_told() -> None:
     some = lists(5)
     with pytest.raises(UserError, match="not a column"):
-        tune(
+        tune_weights(
             metrics.choose_metric("wer", some),
             some,
             ["out"],

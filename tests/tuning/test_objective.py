@@ -12,7 +12,7 @@ import pytest
 from rescore.columns import WORDS
 from rescore.decision import Decision
 from rescore.metrics.wer import ErrorRate
-from rescore.tuning import TuningOptions, tune
+from rescore.tuning import TuningOptions, tune_weights
 from rescore.tuning.climb import gradient
 from rescore.tuning.objective import Objective, by_content, spreads
 from tests.tuning.test_invariance import WER, noisy
@@ -73,7 +73,7 @@ def test_noise_beside_a_useful_column_gets_no_weight(
         options = TuningOptions(
             (WORDS,), negative=("noise",) if negative else (), decide=Decision(decide)
         )
-        weights = tune(ErrorRate(), lists, ["x", "noise"], options=options)
+        weights = tune_weights(ErrorRate(), lists, ["x", "noise"], options=options)
         useful += bool(weights.weights["x"])
         kept += bool(weights.weights["noise"]) + bool(weights.weights.get(WORDS))
     # the consensus of these lists leaves little to gain
@@ -90,8 +90,8 @@ def test_a_vote_is_tested_by_its_own_texts(caplog: pytest.LogCaptureFixture) -> 
             hypothesis.scores["noise"] = float(random.normal())
     options = TuningOptions(decide=Decision("rover"))
     with caplog.at_level(logging.WARNING):
-        weights = tune(WER, lists, ["noise"], options=options)
-        alone = tune(WER, lists, [], options=options)
+        weights = tune_weights(WER, lists, ["noise"], options=options)
+        alone = tune_weights(WER, lists, [], options=options)
     assert (
         weights.weights == {"s2s": 1.0, "noise": 0.0}
         and weights.decision == alone.decision

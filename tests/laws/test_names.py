@@ -1,0 +1,72 @@
+"""A name has one meaning: each public function and class in the files that docs/code.md
+names has a name of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from rescore import parts
+from rescore.parts import Registry
+from tests.conftest import ROOT
+
+READ = sorted(
+    ROOT / name
+    for name in set(
+        re.findall(
+            r"`(rescore/[\w/]+\.py)`", (ROOT / "docs/code.md").read_text("utf-8")
+        )
+    )
+)
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def modules_that_are_parts() -> set[str]:
+    """Modules of a table: their functions have the names of an interface."""
+    modules = set()
+    for table in vars(parts).values():
+        if isinstance(table, Registry):
+            modules.update(table.target(name) for name in table.shipped)
+    return modules
+
+
+def public_pages() -> dict[str, set[str]]:
+    """The names that other packages may import, and so keep."""
+    pages = {}
+    for line in (ROOT / "docs/names.md").read_text("utf-8").splitlines():
+        module, *names = re.findall(r"`([\w.]+)`", line) or [""]
+        pages[module] = set(names)
+    return pages
+
+
+def definitions() -> dict[str, list[str]]:
+    """The modules that define each name."""
+    modules: dict[str, list[str]] = {}
+    interfaces = modules_that_are_parts()
+    public = public_pages()
+    for path in READ:
+        module = module_of(path)
+        if module in interfaces:
+            continue
+        for node in ast.parse(path.read_text("utf-8")).body:
+            if not isinstance(node, ast.FunctionDef | ast.ClassDef):
+                continue
+            is_free = node.name not in public.get(module, ())
+            if is_free and not node.name.startswith("_"):
+                modules.setdefault(node.name, []).append(module)
+    return modules
+
+
+DEFINED = definitions()
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_a_name_stands_for_one_thing(name: str) -> None:
+    assert len(DEFINED[name]) == 1, f"{name} is defined in {DEFINED[name]}"
