@@ -35,7 +35,10 @@ log = logging.getLogger(__name__)
 
 Samples = npt.NDArray[np.float32]
 
-ENDINGS = (".wav", ".flac", ".ogg", ".mp3")
+READABLE = (".wav", ".flac", ".ogg", ".mp3")
+"""Endings of the files that a folder of recordings may have: the ones of
+`rescore.ids.SOUNDS` that soundfile reads.
+"""
 LONGEST = 600.0
 """Seconds of an utterance, at most."""
 SHORTEST = 0.025
@@ -148,7 +151,7 @@ def _folder(folder: Path) -> Iterator[tuple[str, Audio]]:
     """
     files = []
     for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() in ENDINGS and path.is_file():
+        if path.suffix.lower() in READABLE and path.is_file():
             files.append(path)
     numbers = Counter(path.stem for path in files)
     for path in files:

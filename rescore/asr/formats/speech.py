@@ -24,6 +24,7 @@ from rescore.formats.text import (
     strip_markup,
 )
 from rescore.formats.times import Times, piece_times
+from rescore.ids import SOUNDS
 from rescore.nbest import Header, Hypothesis, NbestList
 
 _RECOG = re.compile(r"\s*(\S+):\s+(ref|hyp|timestamp_ref|timestamp_hyp)=(.*)")
@@ -149,13 +150,10 @@ class _Sherpa:
             name = ""
 
 
-_AUDIO = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a")
-
-
 def _wave_file(line: str) -> str:
     """Return the utterance of the first wave file in a line, or an empty string."""
     for word in line.split():
-        if word.lower().endswith(_AUDIO):
+        if word.lower().endswith(SOUNDS):
             return word
     return ""
 
