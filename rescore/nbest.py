@@ -161,6 +161,10 @@ class NbestList:
     audio: Audio | None = None
     place: str = field(default="", compare=False)
     """The file and line where it begins, for messages; empty where nobody needs it."""
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Further facts about the utterance, such as its speaker, accent or channel: what
+    `--by` groups figures by.
+    """
 
     def __post_init__(self) -> None:
         """

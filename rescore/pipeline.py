@@ -317,7 +317,7 @@ def measure(plan: Plan, decided: Decided) -> Results:
             " --ref FILE",
             ", ".join(plan.measured_in_vain),
         )
-    results = evaluate(plan.metrics, decided)
+    results = evaluate(plan.metrics, decided, plan.test, plan.by)
     results.plan = [str(reason) for reason in plan.reasons]
     return results
 

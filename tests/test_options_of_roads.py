@@ -61,6 +61,8 @@ CASES: dict[str, dict[str, Any]] = {
     "tokenise": {"metrics": ("bleu",), "tokenise": "char"},
     "model": {"metrics": ("bleu", "comet"), "model": "folder"},
     "align": {"align": "jiwer"},
+    "by": {"by": "^(.)"},
+    "by_speaker": {"by_speaker": True, "speaker": "([0-9])$"},
 }
 """For each option a value that changes something, and other options that it needs."""
 CASES |= {

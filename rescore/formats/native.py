@@ -15,6 +15,7 @@ import msgspec
 from rescore.columns import FIRST_PASS_ORIGIN, SUM, Column, origins
 from rescore.errors import UserError
 from rescore.files import ending_of, loads, opened, parsed
+from rescore.formats.fields import fields_of
 from rescore.formats.source import JsonPeek, ReadOptions, Source
 from rescore.formats.times import checked_times
 from rescore.formats.writing import write_lines, write_object
@@ -139,9 +140,24 @@ class _About(msgspec.Struct):
     columns: dict[str, Column] | None = None
     translates: bool = False
     audio: str | dict[str, Any] | None = None
+    fields: dict[str, str] = {}
 
-    def as_list(self, name: str, hypotheses: list[Hypothesis], place: str) -> NbestList:
-        """Return the list with this id."""
+    def as_list(
+        self,
+        name: str,
+        hypotheses: list[Hypothesis],
+        place: str,
+        entry: dict[str, Any],
+    ) -> NbestList:
+        """Return the list with this id.
+
+        Args:
+            name: The id.
+            hypotheses: The hypotheses.
+            place: The file and line, for messages.
+            entry: All keys of the list in the file; texts under other keys are fields,
+                too.
+        """
         audio = None
         if self.audio is not None:
             # it loads numpy, and most lists have no audio
@@ -157,6 +173,7 @@ class _About(msgspec.Struct):
             self._header(hypotheses),
             self.recording,
             audio,
+            fields=fields_of(entry, _KNOWN) | self.fields,
         )
 
     def _header(self, hypotheses: Sequence[Hypothesis]) -> Header:
@@ -187,6 +204,10 @@ class _List(_About, kw_only=True):
     hyps: list[_Hypothesis]
 
 
+_KNOWN = frozenset({*_List.__struct_fields__, *OTHERS, "translator"})
+"""Keys of a list that are no fields."""
+
+
 def _read_object(source: Source) -> Iterator[NbestList]:
     """Yield the lists of one JSON object."""
     utterances = loads(source.read_all(), source.name)
@@ -200,7 +221,8 @@ def _read_object(source: Source) -> Iterator[NbestList]:
         for key in _numbered_keys(entry):
             hypothesis = parsed(entry[key], _Hypothesis, f"{place}, {key}")
             hypotheses.append(_hypothesis(hypothesis, f"{place}, {key}"))
-        yield parsed(entry, _About, place).as_list(name, hypotheses, place)
+        about = parsed(entry, _About, place)
+        yield about.as_list(name, hypotheses, place, entry)
 
 
 def _numbered_keys(entry: dict[str, Any]) -> list[str]:
@@ -227,7 +249,7 @@ def from_json(value: Any, place: str) -> NbestList:
     hypotheses = []
     for rank, hypothesis in enumerate(entry.hyps, 1):
         hypotheses.append(_hypothesis(hypothesis, f"{place}, hypothesis {rank}"))
-    return entry.as_list(str(entry.id), hypotheses, place)
+    return entry.as_list(str(entry.id), hypotheses, place, value)
 
 
 def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:

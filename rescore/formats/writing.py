@@ -282,6 +282,12 @@ def _lost_audio(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
         yield "audio"
 
 
+def _lost_fields(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of further fields, such as the accent."""
+    for name in nbest.fields:
+        yield f"field {name}"
+
+
 def _lost_header(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
     """Yield the loss of the fact that a set has translations."""
     if nbest.header.translates and "translations" not in holds:
@@ -319,6 +325,7 @@ LOSSES: Mapping[str, Loss] = {
     "source": _lost_source,
     "recording": _lost_recording,
     "audio": _lost_audio,
+    "fields": _lost_fields,
     "header": _lost_header,
     "times": _lost_times,
     "origin": _lost_origin,
@@ -469,6 +476,8 @@ def _about(nbest: NbestList) -> dict[str, Any]:
         from rescore.formats.audio import native_entry
 
         about["audio"] = native_entry(nbest.audio)
+    if nbest.fields:
+        about["fields"] = dict(nbest.fields)
     return about
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.parts import STYLES
+from rescore.reports import groups
 from rescore.reports.figures import ORACLE, SIGNIFICANT, Row
 from rescore.reports.markup import (
     MARKS,
@@ -24,7 +25,7 @@ from rescore.reports.markup import (
 )
 from rescore.reports.records import MetricResult
 from rescore.reports.results import Results
-from rescore.styles import figure, marked_worse, p_value
+from rescore.styles import figure, marked_worse, one_line, p_value
 
 ERRORS = {"substitutions", "deletions", "insertions"}
 """Counts of errors that error rates have."""
@@ -51,6 +52,7 @@ def render_overview(results: Sequence[Results], layout: str, style: str) -> str:
         blocks = _espnet_blocks(results, style)
     else:
         blocks = _paper_blocks(results, style)
+    blocks += _groups(results, style)
     if style in ("text", "markdown"):
         blocks += _unused_models(results)
     signatures = []
@@ -92,6 +94,21 @@ def _paper_blocks(results: Sequence[Results], style: str) -> list[str]:
     return [table, legend]
 
 
+def _groups(results: Sequence[Results], style: str) -> Iterator[str]:
+    """Yield the table of the groups of each result that has groups, with a heading."""
+    for run in results:
+        for table in groups.render(run.groups, style):
+            heading = f"{_name(run)}, by {run.groups.by}" if run.groups else ""
+            if style == "markdown":
+                yield f"### {one_line(heading)}\n\n{table}"
+            elif style == "latex":
+                yield f"{table}\n{latex_note(heading)}"
+            elif style == "csv":
+                yield table
+            else:
+                yield f"{heading}\n{table}"
+
+
 def _unused_models(results: Sequence[Results]) -> Iterator[str]:
     """Yield a line for each of the results that have models with the weight 0."""
     for run in results:
@@ -124,6 +141,7 @@ def with_dev(results: Sequence[Results]) -> Iterator[Results]:
                 metrics=untested,
                 utterances=dev.utterances,
                 ref_words=None,
+                groups=None,
             )
         yield run
 

@@ -13,6 +13,7 @@ from rescore.decision.mixture import Mixture
 from rescore.errors import counted
 from rescore.metrics.base import is_better
 from rescore.reports.figures import FIRST, MIXTURE, SIGNIFICANT, Row
+from rescore.reports.groups import Groups
 from rescore.tuning.weights import FoldWeights, Unproven, Weights
 
 
@@ -236,6 +237,9 @@ class Record:
     unboosted: Annotated[dict[str, float], described("Metrics without the boost.")] = (
         field(default_factory=dict)
     )
+    groups: Annotated[
+        Groups | None, described("Figures of groups of utterances, of --by.")
+    ] = None
     plan: Annotated[list[str], described("The decisions, and why.")] = field(
         default_factory=list
     )

@@ -111,6 +111,7 @@ LISTS: dict[str, list[NbestList]] = {
     "translations": several(references=("a",), header=Header(translates=True)),
     "recordings": several(recording="r"),
     "audio": several(audio=Audio("a.wav", 1.0, 2.0)),
+    "fields": several(fields={"accent": "us", "channel": "2"}),
     "ranks": ranked(),
     "origins": changed(lambda each: dataclasses.replace(each, origin="recombined")),
     "times": changed(
@@ -233,6 +234,7 @@ PHRASES = {
     "source": "sources",
     "recording": "recordings",
     "audio": "audio",
+    "fields": "field accent",
     "header": "which ",
     "times": "times of words",
     "origin": "which hypotheses the toolkit did not give",
