@@ -7,8 +7,16 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from rescore.columns import RANK
+
 LONGEST = 100
 """Characters of the value of a field at most; a longer text is no name of a group."""
+
+_OTHERS = (
+    *(RANK, "audio_filepath", "pred_text", "prediction", "predictions"),
+    *("text", "transcript", "transcription", "sentence"),
+)
+"""Further keys of records that have a meaning."""
 
 
 def fields_of(record: Mapping[str, Any], known: Collection[str]) -> dict[str, str]:
@@ -32,3 +40,16 @@ def fields_of(record: Mapping[str, Any], known: Collection[str]) -> dict[str, st
         if text and len(text) <= LONGEST:
             fields[key] = text
     return fields
+
+
+def keys_with_roles(*layouts: Any) -> frozenset[str]:
+    """Return the keys of records that are no fields.
+
+    Args:
+        layouts: Layouts of records (`rescore.formats.records.Records`).
+    """
+    keys = set(_OTHERS)
+    for layout in layouts:
+        keys.update(layout.text, layout.score, layout.id, layout.ref, layout.src)
+        keys.update(layout.systems, layout.columns.values())
+    return frozenset(keys)

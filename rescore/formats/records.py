@@ -24,7 +24,7 @@ from rescore.columns import FIRST_PASS, RANK, Column
 from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats import paths
-from rescore.formats.fields import fields_of
+from rescore.formats.fields import fields_of, keys_with_roles
 from rescore.formats.matching import part_of
 from rescore.formats.shaped import times_of
 from rescore.formats.shapes import shipped
@@ -207,15 +207,6 @@ class Records:
         return () if text is None else (" ".join(text.split()),)
 
     @property
-    def _keys_with_roles(self) -> frozenset[str]:
-        """The keys of a record that are no fields (`rescore.formats.fields`)."""
-        keys = {*self.text, *self.score, *self.id, *self.ref, *self.src, *self.systems}
-        keys.update(signed(key)[0] for key in self.columns.values())
-        for role in ROLES:
-            keys.update(getattr(GENERIC, role))
-        return frozenset({*keys, *PREDICTED, *TEXTS, RANK, "audio_filepath"})
-
-    @property
     def optional_keys(self) -> dict[str, str]:
         """The keys that --field names and single records may lack, by their roles."""
         keys = {name: signed(key)[0] for name, key in self.columns.items()}
@@ -299,7 +290,7 @@ class Records:
             self._references(value, key, place),
             self._source(value, place),
             header=Header(records=self._parts(hypotheses)),
-            fields=fields_of(value, self._keys_with_roles),
+            fields=fields_of(value, keys_with_roles(self, GENERIC)),
         )
         if id_key != "audio_filepath" and isinstance(value.get("audio_filepath"), str):
             # it loads numpy, and most records name no recording

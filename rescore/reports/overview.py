@@ -40,6 +40,9 @@ def render_overview(results: Sequence[Results], layout: str, style: str) -> str:
 
     If the style has room for text, the signature of each row stands below the table.
 
+    Results on the lists that the weights were tuned on have no p-value, and a line says
+    so.
+
     Args:
         results: The results.
         layout: `espnet` or `paper`.
@@ -48,6 +51,7 @@ def render_overview(results: Sequence[Results], layout: str, style: str) -> str:
     Raises:
         UserError: The results do not fit the layout.
     """
+    results = [_without_flattery(run) for run in results]
     if layout == "espnet":
         blocks = _espnet_blocks(results, style)
     else:
@@ -55,6 +59,7 @@ def render_overview(results: Sequence[Results], layout: str, style: str) -> str:
     blocks += _groups(results, style)
     if style in ("text", "markdown"):
         blocks += _unused_models(results)
+        blocks += _untested(results)
     signatures = []
     for run in results:
         for figures in run.metrics:
@@ -92,6 +97,22 @@ def _paper_blocks(results: Sequence[Results], style: str) -> list[str]:
     if style == "latex":
         legend = latex_note(legend)
     return [table, legend]
+
+
+def _without_flattery(run: Results) -> Results:
+    """Return results without p-values if their weights were tuned on the same lists: a
+    p-value would flatter.
+    """
+    if not run.on_tuning_lists:
+        return run
+    return replace(run, metrics=[replace(each, p_value=None) for each in run.metrics])
+
+
+def _untested(results: Sequence[Results]) -> Iterator[str]:
+    """Yield a line for each of the results on the lists of their tuning."""
+    for run in results:
+        if run.on_tuning_lists:
+            yield f"{_name(run)}: no p-value; the weights were tuned on these lists"
 
 
 def _groups(results: Sequence[Results], style: str) -> Iterator[str]:
@@ -133,15 +154,14 @@ def with_dev(results: Sequence[Results]) -> Iterator[Results]:
             name = Path(first_source).name.partition(".")[0]
             if name == run.dataset:
                 name += " (dev)"
-            # A p-value on dev would flatter: the weights were tuned on these lists.
-            untested = [replace(figures, p_value=None) for figures in dev.metrics]
             yield replace(
                 run,
                 dataset=name,
-                metrics=untested,
+                metrics=dev.metrics,
                 utterances=dev.utterances,
                 ref_words=None,
                 groups=None,
+                on_tuning_lists=True,
             )
         yield run
 

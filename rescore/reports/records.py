@@ -214,6 +214,9 @@ class Record:
         Dev | None,
         described("Where the weights were tuned; null where they were given."),
     ] = None
+    on_tuning_lists: Annotated[
+        bool, described("Whether the weights were tuned on these very lists.")
+    ] = False
     changed: Annotated[
         int, described("Utterances whose text is another one than the first pass's.")
     ] = 0

@@ -114,6 +114,7 @@ def evaluate(
         excluded=list(weights.exclusions),
         mixture=weights.mixture,
         origin=str(weights.tuned),
+        on_tuning_lists=not folded and weights.tuned.is_on(lists),
         signature=str(sign(metric, lists, weights, decision, test, objective, folded)),
         decision=decision.name,
         scale=decision.scale,
