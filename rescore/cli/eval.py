@@ -103,6 +103,7 @@ class Evaluation(options.DetailsOutput):
             "details",
             "ref",
             "strict",
+            "shape",
             MEASURES,
             GROUPS,
             TestOptions.title,
@@ -168,7 +169,8 @@ def _read(
             "--whole needs one --ref, a file or folder of whole recordings"
         )
     else:
-        every = resolve(WHOLE)(own.outputs, inputs.ref[0], inputs.strict)
+        read = resolve(WHOLE)
+        every = read(own.outputs, inputs.ref[0], inputs.strict, inputs.read_options)
     return list(zip(names, every, strict=True))
 
 

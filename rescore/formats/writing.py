@@ -205,7 +205,7 @@ def check_holds(
         lists: The lists to be written.
         holds: `reference` (one for each list), `source`, `translations` (that the lists
             are translations), `columns` (of reserved names, too), `components` (which
-            columns are components).
+            columns are components), `alignment`.
         path: The file, for the message.
     """
     lost: Counter[str] = Counter()
@@ -300,6 +300,14 @@ def _lost_times(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
         yield "times of words"
 
 
+def _lost_alignment(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of alignments with the source."""
+    if "alignment" in holds:
+        return
+    if any(hypothesis.alignment for hypothesis in nbest.hypotheses):
+        yield "alignments"
+
+
 def _lost_origin(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
     """Yield the loss of who proposed a hypothesis."""
     origins = {hypothesis.origin for hypothesis in nbest.hypotheses}
@@ -328,6 +336,7 @@ LOSSES: Mapping[str, Loss] = {
     "fields": _lost_fields,
     "header": _lost_header,
     "times": _lost_times,
+    "alignment": _lost_alignment,
     "origin": _lost_origin,
     "rank": _lost_rank,
 }
@@ -457,6 +466,8 @@ def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
         entry["rank"] = hypothesis.rank
     if hypothesis.times:
         entry["times"] = hypothesis.times
+    if hypothesis.alignment:
+        entry["alignment"] = hypothesis.alignment
     return entry
 
 

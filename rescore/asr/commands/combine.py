@@ -70,6 +70,7 @@ class Systems(Declared):
             "output",
             "ref",
             "strict",
+            "shape",
             "detokenize",
             MEASURES,
             GROUPS,
@@ -231,7 +232,9 @@ def _lists_of_recordings(
     own: Systems, inputs: options.InputOptions, names: Sequence[str], words: Normaliser
 ) -> Iterator[NbestList]:
     """Return lists of short pieces of whole recordings, with references."""
-    recordings = read_systems([*own.systems, *inputs.ref], inputs.strict)
+    recordings = read_systems(
+        own.systems, inputs.strict, inputs.ref, inputs.read_options
+    )
     every_name = set().union(*recordings)
     if all(len(system) == 1 for system in recordings) and len(every_name) > 1:
         (name,) = recordings[0]
