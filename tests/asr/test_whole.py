@@ -635,7 +635,8 @@ def test_a_shape_describes_whole_recordings(rescore: Run, tmp_path: Path) -> Non
         for ending, shape in (("json", ("--shape", "s.toml")), ("txt", ())):
             done = rescore(command, f"one.{ending}", f"two.{ending}", *beside, *shape)
             assert done.returncode == 0, done.stderr
-            figures.append(f"{done.stdout}{done.stderr}".replace("json", "txt"))
+            said = f"{done.stdout}{done.stderr}".replace("json", "txt")
+            figures.append(said.split())
         assert figures[0] == figures[1]
     refused = rescore("eval", "one.txt", *beside, "--shape", "s.toml")
     assert refused.returncode == 2

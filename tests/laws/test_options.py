@@ -504,7 +504,7 @@ SCENARIOS: dict[str, dict[str, str]] = {
     "--detokenize": {
         "*": "! moses.jsonl --best x.txt | --detokenize en",
         "convert": "! moses.jsonl | --detokenize en",
-        "combine": "! moses.jsonl | --detokenize en",
+        "combine": "! moses.jsonl moses.jsonl --name a --name b | --detokenize en",
     },
     "--nbest": {"*": "-o x.jsonl | --nbest 1"},
     "--explain": {"*": "--threshold 0 | --explain e.txt"},
@@ -621,7 +621,7 @@ SCENARIOS: dict[str, dict[str, str]] = {
     "--by-speaker": {"*": "| --by-speaker"},
     "--by": {
         "*": "| --by ^(.)",
-        "combine": "! alike.1 alike.2 --ref alike.2 | --by (.)$",
+        "combine": "! alike.1 alike.2 --ref alike.2 -o x.jsonl | --by (.)$",
     },
     "--golden": {"*": "! results.json | --golden results.json"},
     "--tolerance": {"*": "! results.json --golden better.json | --tolerance 99"},
