@@ -19,12 +19,15 @@ _OTHERS = (
 """Further keys of records that have a meaning."""
 
 
-def fields_of(record: Mapping[str, Any], known: Collection[str]) -> dict[str, str]:
+def fields_of(
+    record: Mapping[str, Any], known: Collection[str], texts: Collection[str] = ()
+) -> dict[str, str]:
     """Return the texts and whole numbers of a record that no role has.
 
     Args:
         record: The keys and values of an utterance.
         known: The keys that have a role.
+        texts: The hypotheses: a value that is one of them is no fact of its own.
 
     Example:
         >>> fields_of({"id": "u1", "accent": "us", "speaker": 7, "ok": True}, {"id"})
@@ -37,7 +40,7 @@ def fields_of(record: Mapping[str, Any], known: Collection[str]) -> dict[str, st
         if not isinstance(value, str | int):
             continue
         text = " ".join(str(value).split())
-        if text and len(text) <= LONGEST:
+        if text and len(text) <= LONGEST and text not in texts:
             fields[key] = text
     return fields
 

@@ -290,7 +290,11 @@ class Records:
             self._references(value, key, place),
             self._source(value, place),
             header=Header(records=self._parts(hypotheses)),
-            fields=fields_of(value, keys_with_roles(self, GENERIC)),
+            fields=fields_of(
+                value,
+                keys_with_roles(self, GENERIC),
+                {hypothesis.text for hypothesis in hypotheses},
+            ),
         )
         if id_key != "audio_filepath" and isinstance(value.get("audio_filepath"), str):
             # it loads numpy, and most records name no recording
