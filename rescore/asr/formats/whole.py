@@ -31,7 +31,6 @@ from rescore.formats.source import (
     InputWarnings,
     ReadOptions,
     Source,
-    sniff,
 )
 from rescore.formats.text import check_ids, split_id, split_trn, stem_of
 from rescore.formats.times import (
@@ -164,43 +163,6 @@ class _File(NamedTuple):
     """Whether the file is read as lists."""
 
 
-DOCUMENTS = ("whisper", "speech", "parakeet")
-"""Formats whose files are each of one recording."""
-
-
-def are_whole(paths: Sequence[str | Path]) -> bool:
-    """Return whether outputs are of whole recordings.
-
-    They are if one has times, or is a folder or document of recordings; or if all are
-    plain texts with different numbers of lines.
-
-    Args:
-        paths: The output of each system.
-    """
-    kinds = set()
-    lengths = set()
-    for source in map(Source, paths):
-        if not source.is_folder and not source.is_regular:
-            continue  # it cannot be read twice
-        kind = _format_of(source)
-        if kind in ("ctm", "stm", "srt", "folder", *DOCUMENTS):
-            return True
-        kinds.add(kind)
-        if kind == "plain":
-            lengths.add(sum(1 for _ in source.filled()))
-    return kinds == {"plain"} and len(lengths) > 1
-
-
-def _format_of(source: Source) -> str:
-    """Return the format of an output: of lists, else of texts, or "folder"."""
-    if source.is_folder:
-        return sniff(source) or "folder"
-    kind = kind_of(source)
-    if kind in ("json", "plain"):
-        return sniff(source) or kind
-    return kind
-
-
 # --- systems -------------------------------------------------------------------------
 
 
@@ -230,8 +192,8 @@ def read_systems(
     warnings = InputWarnings(strict)
     systems = []
     for path in paths:
-        files = Source(path, warnings).files()
-        systems.append([_read_file(file, options) for file in files])
+        sources = Source(path, warnings).files()
+        systems.append([_read_file(source, options) for source in sources])
     has_shape = options is not None and options.of(ShapeOptions).shape is not None
     if has_shape and not any(file.is_json for files in systems for file in files):
         raise UserError("--shape describes JSON, and no output is JSON; leave it out")
