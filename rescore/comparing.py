@@ -68,7 +68,14 @@ def compare(
     names = source, str(config.dev)
     test = test or PairedTest()
     return comparison.compare(
-        plan.metric, lists, dev, experiments.entries(), test, names, plan.metrics[1:]
+        plan.metric,
+        lists,
+        dev,
+        experiments.entries(),
+        test,
+        names,
+        plan.metrics[1:],
+        plan.by,
     )
 
 

@@ -25,6 +25,7 @@ MODELS, WEIGHTS, TUNING = "Language models", "Weights", "Tuning"
 FEATURE = "Features"
 EXPANSION = "New hypotheses"
 DECISION, VOTES, MEASURES = "Decision", "Votes of systems", "What is measured"
+SIGNIFICANCE, GROUPS = "Significance", "Groups of utterances"
 """Groups of options, as the help names them."""
 
 
@@ -123,11 +124,11 @@ class RunConfig(Declared):
     )
     speaker: str | None = option(
         None,
-        "Regular expression that finds the speaker in an utterance id. All utterances"
-        " of a speaker are in one fold.",
+        "Regular expression that finds the speaker in an utterance id, for --by-speaker"
+        " and --folds: all utterances of a speaker are in one fold.",
         group=WEIGHTS,
         metavar="REGEX",
-        needs="folds",
+        needs=("folds", "by_speaker"),
     )
     columns: tuple[str, ...] = ()
     """The scored columns whose weights are tuned; empty for the columns of language
@@ -200,6 +201,20 @@ class RunConfig(Declared):
     )
     measuring: MetricOptions = option(MetricOptions, group=MEASURES, parts=METRICS)
     """The options of the metrics."""
+    by_speaker: bool = option(
+        False,
+        "Tests exchange, and intervals draw, whole speakers instead of utterances.",
+        group=SIGNIFICANCE,
+    )
+    by: str | None = option(
+        None,
+        "Also print the figures of each group of utterances, and their mean. FIELD: a"
+        " field of the lists, such as accent; or speaker. REGEX: its first group is cut"
+        " from the id, such as '^(.+?)-'.",
+        metavar="FIELD|REGEX",
+        group=GROUPS,
+        harmless=True,
+    )
 
     @property
     def tunes(self) -> bool:

@@ -63,6 +63,10 @@ class Hypothesis:
     """The index in the toolkit's list, from 0, of a reranked list with equal first-pass
     scores; else None.
     """
+    alignment: str = ""
+    """The cells that the toolkit wrote behind the score, such as the alignment with the
+    source (Moses: `0-0 1-2`); empty without them.
+    """
     combined: float | None = None
     """The combined score that a reranked list is sorted by; None in a list that was not
     reranked. Files rank by it, and have the first pass beside it.
@@ -162,6 +166,10 @@ class NbestList:
     place: str = field(default="", compare=False)
     """The file and the line where the list begins, for messages; empty if no message
     needs them.
+    """
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Further facts about the utterance, such as its speaker, accent or channel: what
+    `--by` groups figures by.
     """
 
     def __post_init__(self) -> None:

@@ -319,7 +319,7 @@ def measure(plan: Plan, decided: Decided) -> Results:
             " --ref FILE",
             ", ".join(plan.only_reported),
         )
-    results = evaluate(plan.metrics, decided)
+    results = evaluate(plan.metrics, decided, plan.test, plan.by)
     results.plan = [str(reason) for reason in plan.reasons]
     return results
 

@@ -42,11 +42,13 @@ from rescore.metrics import (
     default_metric,
 )
 from rescore.metrics.cached import remembered
-from rescore.metrics.folds import Folds, split
+from rescore.metrics.folds import Folds, speakers, split
 from rescore.metrics.normalise import FLAGS
+from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
 from rescore.parts import FEATURES
 from rescore.refusals import check_decision, refuse_several_sources, refuse_tuning
+from rescore.reports.groups import labels
 from rescore.taken import check_read, flags_set
 from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
 from rescore.tuning.agreement import Agreement
@@ -109,6 +111,10 @@ class Plan:
     """The weights that decide if nothing is tuned."""
     force_weights: bool = False
     """Whether weights are applied that were tuned on scores of another model."""
+    test: PairedTest | None = None
+    """What tests exchange and intervals draw; None for single utterances."""
+    by: str | None = None
+    """What the figures of groups are grouped by; None for no groups."""
     only_reported: tuple[str, ...] = ()
     """The metrics of --metric that are only reported: weights are not tuned for them,
     and the decision does not need them. A warning names them if the lists have no
@@ -238,11 +244,54 @@ class _Resolver:
             metrics=metrics,
             decision=decision,
             force_weights=self._config.force_weights,
+            test=self._test(),
+            by=self._by(),
             only_reported=self._only_reported(decision),
         )
         if at.measures:
             plan = self._with_weights(plan)
         return replace(plan, reasons=tuple(at.reasons))
+
+    def _test(self) -> PairedTest | None:
+        """Return the test by speaker, if it is asked for.
+
+        Raises:
+            UserError: An id has no speaker, or there are no references.
+        """
+        if not self._config.by_speaker:
+            return None
+        self._check_referred("--by-speaker")
+        every = [*self._at.lists, *(self._at.dev or ())]
+        speakers([nbest.id for nbest in every], self._config.speaker)
+        return PairedTest(by_speaker=True, pattern=self._config.speaker)
+
+    def _by(self) -> str | None:
+        """Return what the figures of groups are grouped by.
+
+        Raises:
+            UserError: The lists have no such groups, or no references.
+        """
+        by = self._config.by
+        if by is not None and self._at.lists:
+            self._check_referred("--by")
+            labels(by, self._at.lists)
+        return by
+
+    def _check_referred(self, option: str) -> None:
+        """See that lists have references where an option needs them.
+
+        Args:
+            option: The option.
+
+        Raises:
+            UserError: No list has a reference.
+        """
+        lists = self._at.lists
+        if lists and not any(nbest.references for nbest in lists):
+            raise UserError(
+                f"{option}: the lists have no references, so nothing is measured; give"
+                " --ref FILE"
+            )
 
     def _metrics(self) -> tuple[Metric, ...]:
         """Return the objective of tuning, and the further metrics of reports."""

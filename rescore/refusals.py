@@ -31,8 +31,10 @@ from rescore.config import (
     DECISION,
     EXPANSION,
     FEATURE,
+    GROUPS,
     MEASURES,
     MODELS,
+    SIGNIFICANCE,
     TUNING,
     VOTES,
     WEIGHTS,
@@ -53,7 +55,10 @@ says how.
 """
 ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "run": (
-        (MODELS, WEIGHTS, FEATURE, TUNING, EXPANSION, DECISION, VOTES, MEASURES),
+        (
+            *(MODELS, WEIGHTS, FEATURE, TUNING, EXPANSION, DECISION, VOTES, MEASURES),
+            *(SIGNIFICANCE, GROUPS),
+        ),
         (),
     ),
     "score": ((MODELS, EXPANSION, "words"), ("lms", "count_tokens")),
@@ -61,11 +66,14 @@ ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (FEATURE, TUNING, DECISION, MEASURES, "boost", "recombine"),
         ("columns", "word_bonus", "token_bonus"),
     ),
-    "rerank": ((EXPANSION, DECISION, VOTES, MEASURES), ()),
-    "evaluate": ((DECISION, VOTES, MEASURES), ()),
+    "rerank": (
+        (EXPANSION, DECISION, VOTES, MEASURES, SIGNIFICANCE, GROUPS, "speaker"),
+        (),
+    ),
+    "evaluate": ((DECISION, VOTES, MEASURES, SIGNIFICANCE, GROUPS, "speaker"), ()),
     "compare": (
         (
-            *(MODELS, FEATURE, EXPANSION, DECISION, MEASURES),
+            *(MODELS, FEATURE, EXPANSION, DECISION, MEASURES, GROUPS),
             *("boost", "components", "bagging"),
         ),
         ("lms", "word_bonus", "token_bonus", "count_tokens"),
@@ -75,10 +83,12 @@ ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("lms", "lm_norm", "force_weights", "count_tokens"),
     ),
     "confidence": ((DECISION, *WORDS), ()),
-    "combine": (WORDS, ()),
+    "combine": ((*WORDS, GROUPS), ()),
     "errors": ((EXPANSION, DECISION, *WORDS, "align", "words"), ()),
     "convert": ((EXPANSION,), ()),
-} | dict.fromkeys(("analyse", "eval"), ((MEASURES,), ()))
+    "eval": ((MEASURES, GROUPS), ()),
+    "analyse": ((MEASURES,), ()),
+}
 """The groups and single fields of `RunConfig` that a road takes: a command, and the
 function of Python with its name; then fields of the function alone, for which the
 command has options of its own, or none.

@@ -8,8 +8,6 @@ from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.formats import check_output, written_formats
-from rescore.formats.best import rewritten
-from rescore.formats.text import detokeniser
 from rescore.options import option, written_file
 from rescore.parts import FORMATS
 
@@ -58,12 +56,4 @@ def command(
     lists = inputs.read(own.nbest)
     plan = pipeline.resolve(options.configured(config), lists, measures=False)
     lists = list(pipeline.expand(plan, lists))
-    if undo.detokenize:
-        plain = detokeniser(undo.detokenize)
-        for nbest in lists:
-            nbest.hypotheses = [
-                rewritten(hypothesis, plain(hypothesis.text))
-                for hypothesis in nbest.hypotheses
-            ]
-            nbest.references = tuple(map(plain, nbest.references))
-    formats.write(lists, own.output, own.to)
+    formats.write(undo.undone(lists), own.output, own.to)

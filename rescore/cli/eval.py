@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from rescore.cli import options
 from rescore.cli.bridge import is_typed
-from rescore.config import MEASURES, RunConfig
+from rescore.config import GROUPS, MEASURES, RunConfig
 from rescore.errors import OptionError
 from rescore.files import shown
 from rescore.metrics import Metric
@@ -103,7 +103,9 @@ class Evaluation(options.DetailsOutput):
             "details",
             "ref",
             "strict",
+            "shape",
             MEASURES,
+            GROUPS,
             TestOptions.title,
         ),
     )
@@ -144,7 +146,7 @@ def command(
     tests = significance.make_each(every)
     systems = []
     for metric, test in zip(every, tests, strict=True):
-        systems.append(outputs.compare_outputs(read, metric, test))
+        systems.append(outputs.compare_outputs(read, metric, test, config.by))
     own.write_details(lambda: outputs.output_details(every[0], read[0], read[-1]))
     if own.report:
         write_json(outputs.records_of(systems), own.report)
@@ -167,7 +169,8 @@ def _read(
             "--whole needs one --ref, a file or folder of whole recordings"
         )
     else:
-        every = resolve(WHOLE)(own.outputs, inputs.ref[0], inputs.strict)
+        read = resolve(WHOLE)
+        every = read(own.outputs, inputs.ref[0], inputs.strict, inputs.read_options)
     return list(zip(names, every, strict=True))
 
 

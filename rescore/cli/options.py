@@ -23,9 +23,10 @@ from rescore.formats.audio import (
     with_audio,
     with_recordings,
 )
-from rescore.formats.best import check
+from rescore.formats.best import check, rewritten
 from rescore.formats.references import References
 from rescore.formats.source import ReadOptions
+from rescore.formats.text import detokeniser
 from rescore.formats.times import TIMED
 from rescore.lms import LanguageModel, load_all
 from rescore.lms.base import ComputeOptions
@@ -434,7 +435,41 @@ def with_one_metric(config: RunConfig) -> RunConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RerankedOutputs(Declared):
+class DetokenizeOption(Declared):
+    """Whether texts are written without the Moses tokenisation."""
+
+    detokenize: str | None = option(
+        None,
+        "Undo Moses tokenisation in the output, for a language such as en or de.",
+        metavar="LANGUAGE",
+    )
+
+    @property
+    def plain(self) -> Callable[[str], str]:
+        """A function that returns a text as it is written."""
+        return detokeniser(self.detokenize) if self.detokenize else str
+
+    def undone(self, lists: list[NbestList]) -> list[NbestList]:
+        """Return lists whose hypotheses and references are as they are written.
+
+        Args:
+            lists: The lists.
+        """
+        if not self.detokenize:
+            return lists
+        plain = self.plain
+        changed = []
+        for nbest in lists:
+            hypotheses = []
+            for hypothesis in nbest.hypotheses:
+                hypotheses.append(rewritten(hypothesis, plain(hypothesis.text)))
+            references = tuple(map(plain, nbest.references))
+            changed.append(replace(nbest, hypotheses=hypotheses, references=references))
+        return changed
+
+
+@dataclass(frozen=True, kw_only=True)
+class RerankedOutputs(DetokenizeOption):
     """Where reranked lists and texts go."""
 
     output: str | None = written_file(
@@ -460,6 +495,18 @@ class RerankedOutputs(Declared):
         needs="best",
         suits={"best": Suited(_is_timed, lambda: " or ".join(TIMED))},
     )
+
+    def check_plain(self, prints_texts: bool) -> None:
+        """Refuse --detokenize where no text is written.
+
+        Args:
+            prints_texts: Whether texts go to stdout without --best.
+
+        Raises:
+            OptionError: No text is written.
+        """
+        if self.detokenize and not self.best and not prints_texts:
+            raise OptionError("--detokenize needs --best FILE")
 
     def times(self) -> Times:
         """Return the times of utterances in --segments; None without --segments.
@@ -530,15 +577,6 @@ class RankedLists:
                 counted(len(self._absent), "list"),
                 self._absent[0],
             )
-
-
-@dataclass(frozen=True, kw_only=True)
-class DetokenizeOption(Declared):
-    detokenize: str | None = option(
-        None,
-        "Undo Moses tokenisation in the output, for a language such as en or de.",
-        metavar="LANGUAGE",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

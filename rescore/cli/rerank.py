@@ -12,8 +12,7 @@ from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
-from rescore.errors import OptionError, counted
-from rescore.formats.text import detokeniser
+from rescore.errors import counted
 from rescore.nbest import NbestList, ranking
 from rescore.options import option
 from rescore.plan import check_unmeasured
@@ -25,7 +24,6 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, kw_only=True)
 class Reranking(
     options.Lists,
-    options.DetokenizeOption,
     options.RerankedOutputs,
     options.DetailsOutput,
 ):
@@ -56,7 +54,7 @@ class Reranking(
         with ExitStack() as stack:
             if best:
                 file = stack.enter_context(formats.opened(best))
-                texts = _Texts(formats.BestWriter(best, file, times), self.detokenize)
+                texts = _Texts(formats.BestWriter(best, file, times), self.plain)
                 ranked = texts.written(ranked)
             if self.output:
                 lists = options.RankedLists(ranked)
@@ -70,15 +68,6 @@ class Reranking(
             number = counted(texts.number, "text")
             log.info("%s: %s, %s changed", best, number, f"{texts.changed:,}")
 
-    def check(self) -> None:
-        """Refuse options that have no meaning beside each other.
-
-        Raises:
-            OptionError: There is such an option.
-        """
-        if self.detokenize and self.output and not self.best:
-            raise OptionError("--detokenize needs --best FILE")
-
     def _kept(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
         """Yield the lists with the hypotheses that are written."""
         for nbest in lists:
@@ -88,21 +77,18 @@ class Reranking(
 class _Texts:
     """The 1-best texts, which are written while lists pass."""
 
-    def __init__(self, writer: formats.BestWriter, language: str | None) -> None:
+    def __init__(self, writer: formats.BestWriter, plain: Callable[[str], str]) -> None:
         """Begin to write.
 
         Args:
             writer: Writes the texts.
-            language: The language whose Moses tokenisation is undone; None to leave
-                texts as they are.
+            plain: Returns a text as it is written.
         """
         self.writer = writer
         self.number = 0
         self.changed = 0
         """Texts that differ from the first pass."""
-        self._plain: Callable[[str], str] = str
-        if language:
-            self._plain = detokeniser(language)
+        self._plain = plain
 
     def written(
         self, ranked: Iterable[tuple[NbestList, str]]
@@ -125,7 +111,15 @@ def _first_text(nbest: NbestList) -> str:
     return nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]].text
 
 
-@options.command("rerank", config=options.config("rerank"), inputs=options.DECIDED)
+_MEASURED = ("report", "table", "details")
+"""Options with which figures are computed."""
+
+
+@options.command(
+    "rerank",
+    config=options.config("rerank", by=_MEASURED, by_speaker=_MEASURED),
+    inputs=options.DECIDED,
+)
 def command(
     own: Reranking,
     weights: options.TunedWeights,
@@ -143,7 +137,8 @@ def command(
     the figures) or --ref is given.
     """
     reporting.check()
-    own.check()
+    measures = reporting.report or reporting.table or own.details
+    own.check_plain(prints_texts=not (measures or own.output))
     times = own.times()
     loaded = weights.load()
     config = options.configured(config, weights=weights)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -53,6 +53,15 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
         if self.html and not any(nbest.references for nbest in lists):
             raise UserError("--html needs references; give --ref FILE")
 
+    def pairs(self, outcome: Outcome) -> Iterator[tuple[NbestList, str]]:
+        """Return each list with its chosen text, as it is written.
+
+        Args:
+            outcome: The outcome of the run.
+        """
+        texts = map(self.plain, outcome.texts)
+        return zip(outcome.lists, texts, strict=True)
+
     def write(self, outcome: Outcome, times: options.Times) -> None:
         """Write the files.
 
@@ -66,9 +75,8 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
             formats.write(lists, self.output)
             lists.report(self.output)
         if self.best:
-            pairs = zip(outcome.lists, outcome.texts, strict=True)
             with formats.opened(self.best) as file:
-                formats.write_best(self.best, pairs, file, times)
+                formats.write_best(self.best, self.pairs(outcome), file, times)
         self.write_details(outcome.results.details)
         if self.save_weights:
             outcome.weights.save(Path(self.save_weights))
@@ -117,19 +125,21 @@ def command(
     if dev_lists.dev:
         dev = inputs.read_dev(dev_lists.dev, dev_lists.dev_ref, dev_lists.dev_src)
     outputs.check_all(lists, times)
+    has_references = any(nbest.references for nbest in lists)
+    reported = bool(reporting.report or reporting.table)
+    writes = outputs.any or reported
+    outputs.check_plain(prints_texts=not (writes or has_references))
     with options.scoring_bar(config, lists, dev) as bar:
         outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
-    reported = reporting.report or reporting.table
     if reported and outcome.results.dev and dev is not None:
         on_dev = pipeline.decide_all(outcome.plan, outcome.weights, outcome.dev or ())
-        outcome.results.dev.metrics = pipeline.measure(outcome.plan, on_dev).metrics
+        of_dev = replace(outcome.plan, by=None)
+        outcome.results.dev.metrics = pipeline.measure(of_dev, on_dev).metrics
     reporting.write(outcome.results, paths[0])
     outputs.write(outcome, times)
-    writes = outputs.any or reported
     if writes or outcome.results.metric is not None:
         options.show(render(outcome.results))
         return
     # Without a file and figures the texts are the output: the table goes to stderr.
-    pairs = zip(outcome.lists, outcome.texts, strict=True)
-    formats.write_best("-", pairs, sys.stdout)
+    formats.write_best("-", outputs.pairs(outcome), sys.stdout)
     click.echo(render(outcome.results), err=True)

@@ -140,6 +140,8 @@ class ListedWords(Feature):
         boost = at.config.boost
         has_count = LISTED in at.lists.scores or LISTED in at.basis.scores
         has_words = has_count or at.config.measuring.words is not None
+        if boost is None and at.former_weights is not None:
+            return False  # these weights say it: no bonus, or `at.tuned.regards`
         if boost is None:
             return has_words and bool(at.expansion_columns)
         if boost is False or boost == 0:

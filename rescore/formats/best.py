@@ -398,7 +398,7 @@ def word_times(nbest: NbestList, text: str) -> list[tuple[str, float, float]] | 
 
 def rewritten(hypothesis: Hypothesis, text: str) -> Hypothesis:
     """Return the hypothesis with another text, whose words have the times of the words
-    in whose place they stand.
+    in whose place they stand. An alignment is kept if the number of words is.
 
     Args:
         hypothesis: The hypothesis, with or without times.
@@ -406,7 +406,10 @@ def rewritten(hypothesis: Hypothesis, text: str) -> Hypothesis:
     """
     words = word_times(NbestList("", [hypothesis]), text) or []
     times = tuple((start, end) for _, start, end in words)
-    return replace(hypothesis, text=text, times=times)
+    alignment = hypothesis.alignment
+    if len(text.split()) != len(hypothesis.text.split()):
+        alignment = ""  # its numbers are of other words
+    return replace(hypothesis, text=text, times=times, alignment=alignment)
 
 
 def _aligned(nbest: NbestList, text: str, offset: float = 0.0) -> list[TimedWord]:

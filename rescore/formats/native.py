@@ -15,7 +15,14 @@ import msgspec
 from rescore.columns import FIRST_PASS_ORIGIN, SUM, Column, origins
 from rescore.errors import UserError
 from rescore.files import ending_of, loads, opened, parsed
-from rescore.formats.source import JsonPeek, ReadOptions, Source
+from rescore.formats.fields import fields_of
+from rescore.formats.source import (
+    NULL,
+    InputWarnings,
+    JsonPeek,
+    ReadOptions,
+    Source,
+)
 from rescore.formats.times import checked_times
 from rescore.formats.writing import write_lines, write_object
 from rescore.nbest import Header, Hypothesis, NbestList, as_ranked
@@ -110,7 +117,7 @@ def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
     peek = source.peek
     if peek.lines and "hyps" in peek.keys and not _has_numbered(peek):
         for place, line in source.filled():
-            nbest = from_json(loads(line, place, line=True), place)
+            nbest = from_json(loads(line, place, line=True), place, source.warnings)
             nbest.place = place
             yield nbest
     else:
@@ -122,12 +129,13 @@ class _Hypothesis(msgspec.Struct):
     `rescore.formats.writing` writes it.
     """
 
-    text: str
+    text: str | None
     score: float | msgspec.UnsetType = msgspec.UNSET
     scores: dict[str, float] = {}
     origin: str = FIRST_PASS_ORIGIN
     times: tuple[tuple[float, float], ...] = ()
     rank: int | None = None
+    alignment: str = ""
 
 
 class _About(msgspec.Struct):
@@ -139,9 +147,24 @@ class _About(msgspec.Struct):
     columns: dict[str, Column] | None = None
     translates: bool = False
     audio: str | dict[str, Any] | None = None
+    fields: dict[str, str] = {}
 
-    def as_list(self, name: str, hypotheses: list[Hypothesis], place: str) -> NbestList:
-        """Return the list with this id."""
+    def as_list(
+        self,
+        name: str,
+        hypotheses: list[Hypothesis],
+        place: str,
+        entry: dict[str, Any],
+    ) -> NbestList:
+        """Return the list with this id.
+
+        Args:
+            name: The id.
+            hypotheses: The hypotheses.
+            place: The file and line, for messages.
+            entry: All keys of the list in the file; texts under other keys are fields,
+                too.
+        """
         audio = None
         if self.audio is not None:
             # it loads numpy, and most lists have no audio
@@ -157,6 +180,7 @@ class _About(msgspec.Struct):
             self._header(hypotheses),
             self.recording,
             audio,
+            fields=fields_of(entry, _KNOWN) | self.fields,
         )
 
     def _header(self, hypotheses: Sequence[Hypothesis]) -> Header:
@@ -187,6 +211,10 @@ class _List(_About, kw_only=True):
     hyps: list[_Hypothesis]
 
 
+_KNOWN = frozenset({*_List.__struct_fields__, *OTHERS, "translator"})
+"""Keys of a list that are no fields."""
+
+
 def _read_object(source: Source) -> Iterator[NbestList]:
     """Yield the lists of one JSON object."""
     utterances = loads(source.read_all(), source.name)
@@ -199,8 +227,11 @@ def _read_object(source: Source) -> Iterator[NbestList]:
         hypotheses = []
         for key in _numbered_keys(entry):
             hypothesis = parsed(entry[key], _Hypothesis, f"{place}, {key}")
-            hypotheses.append(_hypothesis(hypothesis, f"{place}, {key}"))
-        yield parsed(entry, _About, place).as_list(name, hypotheses, place)
+            hypotheses.append(
+                _hypothesis(hypothesis, f"{place}, {key}", source.warnings)
+            )
+        about = parsed(entry, _About, place)
+        yield about.as_list(name, hypotheses, place, entry)
 
 
 def _numbered_keys(entry: dict[str, Any]) -> list[str]:
@@ -213,12 +244,16 @@ def _numbered_keys(entry: dict[str, Any]) -> list[str]:
     return [key for _, key in sorted(numbered)]
 
 
-def from_json(value: Any, place: str) -> NbestList:
+def from_json(
+    value: Any, place: str, warnings: InputWarnings | None = None
+) -> NbestList:
     """Return the list that a line of JSON Lines holds.
 
     Args:
         value: The value of the line.
         place: The file and line, for messages.
+        warnings: Counts texts that are null, which are read as empty; None to refuse
+            such a text.
 
     Raises:
         UserError: A field is missing or has another type.
@@ -226,24 +261,44 @@ def from_json(value: Any, place: str) -> NbestList:
     entry = parsed(value, _List, place)
     hypotheses = []
     for rank, hypothesis in enumerate(entry.hyps, 1):
-        hypotheses.append(_hypothesis(hypothesis, f"{place}, hypothesis {rank}"))
-    return entry.as_list(str(entry.id), hypotheses, place)
+        entry_place = f"{place}, hypothesis {rank}"
+        hypotheses.append(_hypothesis(hypothesis, entry_place, warnings))
+    return entry.as_list(str(entry.id), hypotheses, place, value)
 
 
-def _hypothesis(entry: _Hypothesis, place: str) -> Hypothesis:
-    """Return a hypothesis, with its origin, times and scores checked."""
+def _hypothesis(
+    entry: _Hypothesis, place: str, warnings: InputWarnings | None
+) -> Hypothesis:
+    """Return a hypothesis, with its origin, times and scores checked.
+
+    Args:
+        entry: The hypothesis as the file has it.
+        place: The file and line, for messages.
+        warnings: Counts texts that are null, which are read as empty; None to refuse
+            such a text.
+    """
+    if entry.text is None:
+        if warnings is None:
+            raise UserError(f"{place}: text: expected str, got null")
+        warnings.add("text", NULL, place)
+    text = entry.text or ""
     if entry.origin != FIRST_PASS_ORIGIN and entry.origin not in origins():
         raise UserError(
             f"{place}: origin {entry.origin!r} is not one of {', '.join(origins())}"
         )
     times = entry.times
     if times:
-        times = checked_times(entry.text, times, place)
+        times = checked_times(text, times, place)
     scored: dict[str, Any] = {"scores": entry.scores}
     if entry.score is not msgspec.UNSET:
         scored = as_ranked(entry.score, entry.scores)
     return Hypothesis(
-        entry.text, origin=entry.origin, times=times, rank=entry.rank, **scored
+        text,
+        origin=entry.origin,
+        times=times,
+        rank=entry.rank,
+        alignment=entry.alignment,
+        **scored,
     )
 
 

@@ -48,6 +48,7 @@ from rescore.formats.source import (
 from rescore.formats.text import duplicated
 from rescore.formats.times import timed_pieces
 from rescore.formats.unknown import unknown
+from rescore.ids import without_blanks
 from rescore.nbest import Header, Hypothesis, NbestList, are_means, check_scores
 from rescore.parts import FORMATS
 from rescore.taken import check_read
@@ -125,6 +126,7 @@ def iterate(
             lists = source.timed(lists)
         headers = _Headers(source, reader)
         for nbest in lists:
+            nbest.id = without_blanks(nbest.id)
             seen.add(nbest, source)
             place = f"{source.name}: utterance {nbest.id}"
             check_scores(nbest, place)

@@ -24,6 +24,7 @@ from rescore.columns import FIRST_PASS, RANK, Column
 from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats import paths
+from rescore.formats.fields import fields_of, keys_with_roles
 from rescore.formats.matching import part_of
 from rescore.formats.shaped import times_of
 from rescore.formats.shapes import shipped
@@ -289,6 +290,11 @@ class Records:
             self._references(value, key, place),
             self._source(value, place),
             header=Header(records=self._parts(hypotheses)),
+            fields=fields_of(
+                value,
+                keys_with_roles(self, GENERIC),
+                {hypothesis.text for hypothesis in hypotheses},
+            ),
         )
         if id_key != "audio_filepath" and isinstance(value.get("audio_filepath"), str):
             # it loads numpy, and most records name no recording

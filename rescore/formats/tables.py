@@ -13,6 +13,7 @@ from typing import IO, Any
 from rescore.columns import FIRST_PASS, RANK, SUM
 from rescore.errors import UserError, counted
 from rescore.files import opened
+from rescore.formats.fields import fields_of
 from rescore.formats.records import (
     GENERIC,
     ROLES,
@@ -183,12 +184,13 @@ class DelimitedTable:
                 source=_text_of(_cell(row, layout.src)),
                 header=header,
             )
+            nbest.fields = fields_of(layout.without_numbers(row, is_numeric), ())
             is_listed = options.first_pass != FIRST_PASS or are_listed(nbest)
             yield Part(identity, nbest, place, is_listed)
         texts = [layout.more[name][0] for name, of in is_numeric.items() if not of]
         if texts:
             log.info(
-                "%s: %s without numbers not read: %s",
+                "%s: %s without numbers read as fields of --by: %s",
                 source.name,
                 counted(len(texts), "column"),
                 ", ".join(texts)[:200],
@@ -409,6 +411,22 @@ class _Layout:
             return {"scores": scores}
         total = as_number(row[self.score], place, self.score)
         return as_ranked(-total if self.costs else total, scores)
+
+    def without_numbers(
+        self, row: Mapping[str, str], is_numeric: Mapping[str, bool]
+    ) -> dict[str, str]:
+        """Return the cells of the further columns that do not hold numbers.
+
+        Args:
+            row: The cells by the names of their columns.
+            is_numeric: What `scored` recorded.
+        """
+        cells = {}
+        for name, numeric in is_numeric.items():
+            if not numeric:
+                key, _ = self.more[name]
+                cells[key] = row[key]
+        return cells
 
 
 def _column(records: Records, role: str, names: list[str], path: str) -> str | None:

@@ -304,6 +304,8 @@ def _join(current: NbestList | None, part: Part, more_references: bool) -> None:
     assert current is not None
     nbest = part.nbest
     current.hypotheses += nbest.hypotheses
+    if current.fields:  # what differs between hypotheses says nothing of the utterance
+        current.fields = dict(current.fields.items() & nbest.fields.items())
     if not more_references:
         _check_same_references(current, part)
     known = current.references

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rescore.columns import FIRST_PASS, SUM, Column
 from rescore.errors import UserError, counted
 from rescore.files import opened, unpacked_name
-from rescore.formats.source import InputProblem, ReadOptions, Source
+from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import (
     NOTHING,
     ListSize,
@@ -167,12 +167,6 @@ def _score_and_text(rest: str, place: str) -> tuple[float, str]:
 # --- Moses ---------------------------------------------------------------------------
 
 _COMPONENT = Column.component("moses")
-ALIGNED = InputProblem(
-    "has cells behind the total, such as alignments",
-    "have cells behind the total, such as alignments",
-    "; these were not read",
-    logging.INFO,
-)
 _FIRST = re.compile(r"\s*\d+\s*\|\|\|")
 
 
@@ -209,9 +203,7 @@ class _Moses:
         columns: dict[str, Column] = {}
         header = Header(records=columns)  # one for all lists: it grows with new names
         for place, text in source.filled():
-            name, hypothesis, more = _entry(text, place)
-            if more:
-                source.warnings.add("line", ALIGNED, place)
+            name, hypothesis = _entry(text, place)
             for column in hypothesis.scores:
                 if column != FIRST_PASS:
                     columns.setdefault(column, _COMPONENT)
@@ -250,7 +242,7 @@ class _Moses:
         """
         sources: list[str | None] = []
         references: list[str | None] = []
-        holds = {"components", "translations"}
+        holds = {"components", "translations", "alignment"}
         if path != "-":
             holds |= {"reference", "source"}
         have_entities = False
@@ -272,15 +264,15 @@ class _Moses:
             _write_beside(path, "ref", "references", references, written)
 
 
-def _entry(text: str, place: str) -> tuple[str, Hypothesis, list[str]]:
-    """Return the id and the hypothesis of a line, and the cells behind the total."""
+def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
+    """Return the id and the hypothesis of a line."""
     columns = [column.strip() for column in text.split("|||")]
     if len(columns) == 3 and "=" in columns[2]:
         # marian-scorer --n-best adds its score to lists without totals
         features = list(_features(columns[2], place).values())
         if len(features) == 1:
             scores = {FIRST_PASS: features[0]}
-            return columns[0], Hypothesis(strip_markup(columns[1]), scores), []
+            return columns[0], Hypothesis(strip_markup(columns[1]), scores)
     if len(columns) < 4:
         raise UserError(
             f"{place}: expected `id ||| hypothesis ||| features ||| total`, found"
@@ -288,7 +280,9 @@ def _entry(text: str, place: str) -> tuple[str, Hypothesis, list[str]]:
         )
     total = as_number(columns[3], place)
     scored = as_ranked(total, _features(columns[2], place))
-    return columns[0], Hypothesis(strip_markup(columns[1]), **scored), columns[4:]
+    alignment = " ||| ".join(columns[4:])
+    text = strip_markup(columns[1])
+    return columns[0], Hypothesis(text, alignment=alignment, **scored)
 
 
 def _features(text: str, place: str) -> dict[str, float]:
@@ -330,6 +324,8 @@ def _written(number: str, hypothesis: Hypothesis, path: str) -> str:
     for name, values in _by_feature(columns).items():
         features += [f"{_feature(name, path)}=", *map(repr, values)]
     cells = [number, _escaped(hypothesis.text), " ".join(features), repr(total)]
+    if hypothesis.alignment:
+        cells.append(line(hypothesis.alignment))
     return " ||| ".join(cells) + "\n"
 
 

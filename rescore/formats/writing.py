@@ -205,7 +205,7 @@ def check_holds(
         lists: The lists to be written.
         holds: `reference` (one for each list), `source`, `translations` (that the lists
             are translations), `columns` (of reserved names, too), `components` (which
-            columns are components).
+            columns are components), `alignment`.
         path: The file, for the message.
     """
     lost: Counter[str] = Counter()
@@ -282,6 +282,12 @@ def _lost_audio(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
         yield "audio"
 
 
+def _lost_fields(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of further fields, such as the accent."""
+    for name in nbest.fields:
+        yield f"field {name}"
+
+
 def _lost_header(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
     """Yield the loss of the fact that a set has translations."""
     if nbest.header.translates and "translations" not in holds:
@@ -292,6 +298,14 @@ def _lost_times(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
     """Yield the loss of times of words."""
     if any(hypothesis.times for hypothesis in nbest.hypotheses):
         yield "times of words"
+
+
+def _lost_alignment(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
+    """Yield the loss of alignments with the source."""
+    if "alignment" in holds:
+        return
+    if any(hypothesis.alignment for hypothesis in nbest.hypotheses):
+        yield "alignments"
 
 
 def _lost_origin(nbest: NbestList, holds: frozenset[str]) -> Iterator[str]:
@@ -319,8 +333,10 @@ LOSSES: Mapping[str, Loss] = {
     "source": _lost_source,
     "recording": _lost_recording,
     "audio": _lost_audio,
+    "fields": _lost_fields,
     "header": _lost_header,
     "times": _lost_times,
+    "alignment": _lost_alignment,
     "origin": _lost_origin,
     "rank": _lost_rank,
 }
@@ -450,6 +466,8 @@ def _entry(hypothesis: Hypothesis) -> dict[str, Any]:
         entry["rank"] = hypothesis.rank
     if hypothesis.times:
         entry["times"] = hypothesis.times
+    if hypothesis.alignment:
+        entry["alignment"] = hypothesis.alignment
     return entry
 
 
@@ -469,6 +487,8 @@ def _about(nbest: NbestList) -> dict[str, Any]:
         from rescore.formats.audio import native_entry
 
         about["audio"] = native_entry(nbest.audio)
+    if nbest.fields:
+        about["fields"] = dict(nbest.fields)
     return about
 
 

@@ -20,6 +20,7 @@ from rescore.dataset import Dataset
 from rescore.deciding import Decided, first_pass
 from rescore.decision.mixture import system_texts
 from rescore.decision.rules import candidates
+from rescore.lms.foreign import is_foreign
 from rescore.metrics import Metric, Normaliser, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts, check_measurable
@@ -297,7 +298,44 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
             "another LM: this LM has weight 0; the largest possible gain is"
             f" {result.possible:.2f} points"
         )
+    step = _of_known_language(step, result, lists)
     return replace(result, next=step)
+
+
+SAMPLE = 1_000
+"""Lists whose texts show the language."""
+DEFAULT_MODEL = "tta"
+"""The shipped model that is tried first."""
+
+
+def _of_known_language(step: str, result: Outlook, lists: Sequence[NbestList]) -> str:
+    """Return the next step without advice to use a model that does not know the
+    language of the lists.
+
+    Args:
+        step: The step for a model that knows the language.
+        result: The figures.
+        lists: The lists.
+    """
+    dataset = Dataset.of(lists)
+    models = []
+    for name in dataset.columns(Role.LM):
+        record = dataset.header.records.get(name)
+        models.append(record.model if record else name)
+    texts = first_pass(lists[:SAMPLE]).texts
+    foreign = [name for name in models or [DEFAULT_MODEL] if is_foreign(name, texts)]
+    if not foreign or len(foreign) < len(models):
+        return step
+    possible = f"the largest possible gain is {result.possible:.2f} points"
+    names = ", ".join(foreign)
+    if models:
+        return (
+            f"another LM: {names} does not know the language of the lists; {possible}"
+        )
+    return (
+        "score the lists with a language model of their language, which"
+        f" {names} does not know: {possible}"
+    )
 
 
 def _were_tuned_on(weights: Weights, lists: Sequence[NbestList]) -> bool:

@@ -17,6 +17,7 @@ from rescore.metrics.base import is_better, text_value, warn_of_texts
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
 from rescore.parts import STYLES
+from rescore.reports import groups
 from rescore.reports.figures import (
     FIRST,
     MIXTURE,
@@ -26,6 +27,7 @@ from rescore.reports.figures import (
     Row,
     sign,
 )
+from rescore.reports.groups import Groups, grouped
 from rescore.reports.markup import (
     as_frame,
     as_json,
@@ -94,6 +96,8 @@ class Comparison:
     others: dict[str, float] = field(default_factory=dict)
     """Further metrics of the first pass on test, in percent, by name."""
     rows: list[Compared] = field(default_factory=list)
+    groups: Groups | None = None
+    """Figures of groups of test lists; None if nothing is grouped."""
     baseline: str = FIRST
     """The first pass as the table names it; of several systems it is their mixture."""
 
@@ -116,7 +120,8 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        return f"{html(_cells(self))}<p>{escape(self.about)}</p>"
+        tables = html(_cells(self)) + groups.as_html(self.groups)
+        return f"{tables}<p>{escape(self.about)}</p>"
 
     def to_frame(self) -> Any:
         """A DataFrame of the table, with unrounded figures: a row for each model, after
@@ -152,6 +157,7 @@ def compare(
     test: PairedTest,
     sources: tuple[str, str] = ("test", "dev"),
     also: Sequence[Metric] = (),
+    by: str | None = None,
 ) -> Comparison:
     """Return the figures of entries on the same lists, each with a p-value against the
     first pass.
@@ -167,6 +173,7 @@ def compare(
         test: The significance test.
         sources: Names of test and dev lists.
         also: Further metrics to report.
+        by: What the figures of groups are grouped by; None for no groups.
     """
     warn_of_texts(metric, lists)
     warn_of_few(test, metric, lists)
@@ -192,7 +199,9 @@ def compare(
     )
     together = first
     name_of_together = result.baseline
+    texts_of_row = {result.baseline: first_texts}
     for entry in entries:
+        texts_of_row[entry.name] = entry.decided.texts
         chosen = figures.of(entry.decided.texts)
         against = together if entry.ablation else first
         row = _compared(entry, figures.row(entry.name, chosen, against, False), result)
@@ -209,6 +218,8 @@ def compare(
             name_of_together = entry.name
             row.notes = _notes(weights, metric)
         result.rows.append(row)
+    if by is not None:
+        result.groups = grouped(by, [metric], lists, texts_of_row)
     return result
 
 
@@ -248,6 +259,8 @@ def render(comparison: Comparison, style: str) -> str:
         return as_json(comparison)
     table: str = STYLES[style](_cells(comparison, marked=style != "csv"))
     about = comparison.about
+    for block in groups.render(comparison.groups, style):
+        table += f"\n\n{block}"
     if style == "csv":
         return table
     if style == "latex":

@@ -18,6 +18,7 @@ from rescore.nbest import NbestList, content_hash, hash_of_set
 from rescore.parts import TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import SHORT, Figures, Row, sign
+from rescore.reports.groups import Groups, grouped, render
 from rescore.styles import figure, p_value, text
 from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
@@ -43,6 +44,8 @@ class Systems:
     utterances: int
     rows: list[Row] = field(default_factory=list)
     """Each output; p-values are against the first output."""
+    groups: Groups | None = None
+    """Figures of groups of utterances; None if nothing is grouped."""
     oracles: list[float | None] = field(default_factory=list)
     """The metric of the best hypothesis of each list; None for an output whose lists
     have one hypothesis.
@@ -54,7 +57,10 @@ Output = tuple[str, Sequence[NbestList]]
 
 
 def compare_outputs(
-    outputs: Sequence[Output], metric: Metric, test: PairedTest | None = None
+    outputs: Sequence[Output],
+    metric: Metric,
+    test: PairedTest | None = None,
+    by: str | None = None,
 ) -> Systems:
     """Return the figures of several outputs for the same utterances, each with a
     p-value against the first.
@@ -63,6 +69,7 @@ def compare_outputs(
         outputs: The outputs.
         metric: The metric.
         test: The significance test; None for approximate randomisation.
+        by: What the figures of groups are grouped by; None for no groups.
 
     Raises:
         UserError: An output lacks an utterance that the first has, or has one more, or
@@ -84,14 +91,19 @@ def compare_outputs(
     )
     systems = Systems(metric.name, used, str(signature), len(base_lists))
     first = None
+    texts_of_output: dict[str, list[str]] = {}
     for (name, lists), has_choices in zip(outputs, have_choices, strict=True):
         figures = Figures(metric, in_order(name, lists, base, base_lists), test)
-        own = figures.of(first_pass(figures.lists).texts)
+        texts = first_pass(figures.lists).texts
+        texts_of_output[name] = texts
+        own = figures.of(texts)
         systems.rows.append(figures.row(name, own, first))
         systems.oracles.append(figures.oracle if has_choices else None)
         first = first or own
     if used is not None:
         warn_of_few(test, metric, base_lists)
+    if by is not None:
+        systems.groups = grouped(by, [metric], base_lists, texts_of_output)
     return systems
 
 
@@ -196,12 +208,15 @@ def _record_of(systems: Systems) -> dict[str, Any]:
                 "p_value": row.p_value,
             }
         )
-    return {
+    record: dict[str, Any] = {
         "metric": systems.metric,
         "signature": systems.signature,
         "test": systems.test,
         "systems": rows,
     }
+    if systems.groups is not None:
+        record["groups"] = systems.groups
+    return record
 
 
 def render_systems(systems: Systems) -> str:
@@ -225,4 +240,5 @@ def render_systems(systems: Systems) -> str:
         if is_tested:
             cells.append(p_value(row.p_value))
         rows.append(cells)
-    return f"{text(rows)}\n{systems.signature}"
+    tables = [text(rows), *(f"\n{table}\n" for table in render(systems.groups))]
+    return "\n".join([*tables, systems.signature])

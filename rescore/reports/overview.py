@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.parts import STYLES
+from rescore.reports import groups
 from rescore.reports.figures import ORACLE, SIGNIFICANT, Row
 from rescore.reports.markup import (
     MARKS,
@@ -24,7 +25,7 @@ from rescore.reports.markup import (
 )
 from rescore.reports.records import MetricResult
 from rescore.reports.results import Results
-from rescore.styles import figure, marked_worse, p_value
+from rescore.styles import figure, marked_worse, one_line, p_value
 
 ERRORS = {"substitutions", "deletions", "insertions"}
 """Counts of errors that error rates have."""
@@ -39,6 +40,9 @@ def render_overview(results: Sequence[Results], layout: str, style: str) -> str:
 
     If the style has room for text, the signature of each row stands below the table.
 
+    Results on the lists that the weights were tuned on have no p-value, and a line says
+    so.
+
     Args:
         results: The results.
         layout: `espnet` or `paper`.
@@ -47,12 +51,15 @@ def render_overview(results: Sequence[Results], layout: str, style: str) -> str:
     Raises:
         UserError: The results do not fit the layout.
     """
+    results = [_without_flattery(run) for run in results]
     if layout == "espnet":
         blocks = _espnet_blocks(results, style)
     else:
         blocks = _paper_blocks(results, style)
+    blocks += _groups(results, style)
     if style in ("text", "markdown"):
         blocks += _unused_models(results)
+        blocks += _untested(results)
     signatures = []
     for run in results:
         for figures in run.metrics:
@@ -92,6 +99,37 @@ def _paper_blocks(results: Sequence[Results], style: str) -> list[str]:
     return [table, legend]
 
 
+def _without_flattery(run: Results) -> Results:
+    """Return results without p-values if their weights were tuned on the same lists: a
+    p-value would flatter.
+    """
+    if not run.on_tuning_lists:
+        return run
+    return replace(run, metrics=[replace(each, p_value=None) for each in run.metrics])
+
+
+def _untested(results: Sequence[Results]) -> Iterator[str]:
+    """Yield a line for each of the results on the lists of their tuning."""
+    for run in results:
+        if run.on_tuning_lists:
+            yield f"{_name(run)}: no p-value; the weights were tuned on these lists"
+
+
+def _groups(results: Sequence[Results], style: str) -> Iterator[str]:
+    """Yield the table of the groups of each result that has groups, with a heading."""
+    for run in results:
+        for table in groups.render(run.groups, style):
+            heading = f"{_name(run)}, by {run.groups.by}" if run.groups else ""
+            if style == "markdown":
+                yield f"### {one_line(heading)}\n\n{table}"
+            elif style == "latex":
+                yield f"{table}\n{latex_note(heading)}"
+            elif style == "csv":
+                yield table
+            else:
+                yield f"{heading}\n{table}"
+
+
 def _unused_models(results: Sequence[Results]) -> Iterator[str]:
     """Yield a line for each of the results that have models with the weight 0."""
     for run in results:
@@ -116,14 +154,14 @@ def with_dev(results: Sequence[Results]) -> Iterator[Results]:
             name = Path(first_source).name.partition(".")[0]
             if name == run.dataset:
                 name += " (dev)"
-            # A p-value on dev would flatter: the weights were tuned on these lists.
-            untested = [replace(figures, p_value=None) for figures in dev.metrics]
             yield replace(
                 run,
                 dataset=name,
-                metrics=untested,
+                metrics=dev.metrics,
                 utterances=dev.utterances,
                 ref_words=None,
+                groups=None,
+                on_tuning_lists=True,
             )
         yield run
 

@@ -24,6 +24,7 @@ from rescore.metrics.alignment import AlignedPair, align
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import NbestList, tie_order
 from rescore.reports.figures import ORACLE
+from rescore.reports.groups import as_html
 from rescore.reports.markup import html
 from rescore.reports.records import MetricResult
 from rescore.reports.results import Results
@@ -122,7 +123,8 @@ def _answer(results: Results) -> str:
     metric = str(results.metric)
     for line in zero(results.dev, results.weights, metric, results.decision):
         sentences.append(_paragraph(line, is_worse=False))
-    return f'{"".join(sentences)}<div class="sheet">{html(overview(results))}</div>'
+    tables = html(overview(results)) + as_html(results.groups)
+    return f'{"".join(sentences)}<div class="sheet">{tables}</div>'
 
 
 def _paragraph(line: str, is_worse: bool) -> str:

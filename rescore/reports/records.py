@@ -14,6 +14,7 @@ from rescore.errors import counted
 from rescore.metrics.base import is_better
 from rescore.parts import BEST
 from rescore.reports.figures import FIRST, MIXTURE, SIGNIFICANT, Row
+from rescore.reports.groups import Groups
 from rescore.tuning.weights import FoldWeights, Unproven, Weights
 
 
@@ -214,6 +215,9 @@ class Record:
         Dev | None,
         described("Where the weights were tuned; null where they were given."),
     ] = None
+    on_tuning_lists: Annotated[
+        bool, described("Whether the weights were tuned on these very lists.")
+    ] = False
     changed: Annotated[
         int, described("Utterances whose text is another one than the first pass's.")
     ] = 0
@@ -235,6 +239,9 @@ class Record:
     unboosted: Annotated[dict[str, float], described("Metrics without the boost.")] = (
         field(default_factory=dict)
     )
+    groups: Annotated[
+        Groups | None, described("Figures of groups of utterances, of --by.")
+    ] = None
     plan: Annotated[list[str], described("The decisions, and why.")] = field(
         default_factory=list
     )

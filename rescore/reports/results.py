@@ -15,12 +15,15 @@ from rescore.metrics import Metric
 from rescore.metrics.base import text_value, warn_of_texts
 from rescore.metrics.listed import LISTED
 from rescore.metrics.normalise import EXACT
+from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
 from rescore.parts import BEST
 from rescore.reports.analysis import best_system
 from rescore.reports.details import details
 from rescore.reports.figures import FIRST, ORACLE, Figures, sign
+from rescore.reports.groups import as_html, grouped
 from rescore.reports.markup import as_frame, html
+from rescore.reports.outputs import warn_of_few
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.reports.summary import cells, render
 from rescore.signature import Signature, column_records
@@ -47,6 +50,7 @@ class Results(_Details, Record):
         if not self.metrics:
             return f"<p>{counted(self.utterances, 'list')} without references</p>"
         tables = "".join(html(cells(measured)) for measured in self.metrics)
+        tables += as_html(self.groups)
         return f"{tables}<p>{self.size}</p><code>{escape(self.signature)}</code>"
 
     def to_frame(self) -> Any:
@@ -80,13 +84,21 @@ class Results(_Details, Record):
         return f"<Results: {', '.join(figures)}, {number}>"
 
 
-def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
+def evaluate(
+    metrics: Sequence[Metric],
+    decided: Decided,
+    test: PairedTest | None = None,
+    by: str | None = None,
+) -> Results:
     """Return first pass, oracle and reranked figures of decided lists.
 
     Args:
         metrics: The metrics; the first is the objective of tuning.
         decided: The lists, and the text chosen for each. Without references only their
             choice is reported.
+        test: The test of p-values and intervals, which signatures name; None for the
+            default.
+        by: What the figures of groups are grouped by; None for no groups.
     """
     lists, weights, decision = decided.lists, decided.weights, decided.decision
     first_pass = decided.first_pass_texts
@@ -103,8 +115,9 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
         excluded=list(weights.exclusions),
         mixture=weights.mixture,
         origin=str(weights.tuned),
+        on_tuning_lists=not has_folds and weights.tuned.is_on(lists),
         signature=str(
-            sign(metric, lists, weights, decision, None, objective, has_folds)
+            sign(metric, lists, weights, decision, test, objective, has_folds)
         ),
         decision=decision.name,
         scale=decision.scale,
@@ -120,10 +133,15 @@ def evaluate(metrics: Sequence[Metric], decided: Decided) -> Results:
 
     results.details = rows
     for each in metrics:
-        signature = sign(each, lists, weights, decision, None, objective, has_folds)
+        signature = sign(each, lists, weights, decision, test, objective, has_folds)
         results.metrics.append(
-            figures_of(each, lists, first_pass, decided.texts, signature)
+            figures_of(each, lists, first_pass, decided.texts, signature, test)
         )
+    if by is not None and metrics:
+        outputs = {FIRST: first_pass, "reranked": decided.texts}
+        results.groups = grouped(by, metrics, lists, outputs)
+    if test is not None and metrics:
+        warn_of_few(test, metrics[0], lists)
     results.unboosted = _unboosted(metrics, decided)
     results.dev = Dev.of(weights, results.main if decided.weights_of_lists else None)
     if results.main:
@@ -191,6 +209,7 @@ def figures_of(
     first_pass: Sequence[str],
     texts: Sequence[str],
     signature: Signature,
+    test: PairedTest | None = None,
 ) -> MetricResult:
     """Return first pass, oracle and chosen texts under one metric.
 
@@ -200,9 +219,10 @@ def figures_of(
         first_pass: The first-pass text of each list.
         texts: The text that was chosen for each list.
         signature: The signature of the chosen texts.
+        test: The test of p-values and intervals; None for the default.
     """
     warn_of_texts(metric, lists)
-    figures = Figures(metric, lists)
+    figures = Figures(metric, lists, test)
     chosen = figures.of(texts)
     first = figures.of(first_pass)
     changed = list(first_pass) != list(texts)

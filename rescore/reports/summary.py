@@ -11,6 +11,7 @@ from rescore.columns import FIRST_PASS
 from rescore.decision.mixture import named
 from rescore.errors import counted
 from rescore.parts import METRICS
+from rescore.reports import groups
 from rescore.reports.figures import FIRST, SHORT, Row
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.styles import figure, p_phrase, text
@@ -126,6 +127,8 @@ def render(results: Record) -> str:
     for rank, measured in enumerate(results.metrics):
         is_objective = rank == 0 and results.dev is not None
         lines += worse(measured, is_objective, is_first=rank == 0)
+    for block in groups.render(results.groups):
+        lines += ["", block, ""]
     lines += _weights(results)
     lines += _decision(results)
     lines += _boost(results)

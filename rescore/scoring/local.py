@@ -21,6 +21,7 @@ from rescore.lms import LanguageModel, Question, TokenScores, capabilities_of, r
 from rescore.lms.base import WithNeighbours, as_scored
 from rescore.lms.cache import Cached
 from rescore.lms.context import ask
+from rescore.lms.foreign import has_long_words, is_unknown, per_word
 from rescore.nbest import Header, NbestList, in_parts
 
 log = logging.getLogger(__name__)
@@ -49,14 +50,6 @@ def windows(lists: Iterable[WithNeighbours]) -> Iterator[list[WithNeighbours]]:
 Scored = list[tuple[WithNeighbours, list[TokenScores]]]
 """Lists with the scores of their hypotheses."""
 
-FOREIGN = 1.6
-"""A model is warned of if words have this number of times the tokens of words of its
-training text. English calls have 1.1 times as many for `tta`, French 1.9, Malay 2.3.
-"""
-LEAST_WORDS = 30
-"""The least number of words by which tokens are divided; fewer words do not show
-whether a text is foreign.
-"""
 CASE_TEXTS = 5
 """Texts that are scored once more in lower case, where lists are in upper case."""
 
@@ -107,14 +100,15 @@ class _Tally:
         usual = capabilities.tokens_per_word
         # [EOS] is a token of causal models
         ends = 0 if capabilities.pseudo else self.texts
-        per_word = (self.tokens - ends) / max(self.words, LEAST_WORDS)
+        tokens = self.tokens - ends
         facts = f"{self.unknown:,} of {self.tokens:,} tokens are unknown to the model"
-        if usual and per_word > FOREIGN * usual:
+        if has_long_words(tokens, self.words, usual):
+            often = per_word(tokens, self.words)
             facts = (
-                f"a word has {per_word:.1f} tokens ({usual:.1f} in its training text),"
+                f"a word has {often:.1f} tokens ({usual:.1f} in its training text),"
                 f" and {facts}"
             )
-        elif 2 * self.unknown <= self.tokens:
+        elif not is_unknown(self.unknown, self.tokens):
             if 100 * self.unknown > self.tokens:
                 log.info("%s%s: %s", self.file, lm.name, facts)
             return

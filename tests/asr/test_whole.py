@@ -614,3 +614,30 @@ def test_all_written_formats_are_read_back(
             assert np.allclose(recording.times, TIMES, atol=1e-3)
         else:
             assert ending not in (".srt", ".vtt")
+
+
+def test_a_shape_describes_whole_recordings(rescore: Run, tmp_path: Path) -> None:
+    """As the same texts in plain files do."""
+    for name, said in (("one", "a b c"), ("two", "a b d d")):
+        for ending, text in (
+            ("json", json.dumps({"said": [{"mine": said}]})),
+            ("txt", said),
+        ):
+            folder = tmp_path / f"{name}.{ending}"
+            folder.mkdir()
+            (folder / f"talk.{ending}").write_text(text)
+    (tmp_path / "ref").mkdir()
+    (tmp_path / "ref" / "talk.txt").write_text("a b d")
+    (tmp_path / "s.toml").write_text('results = "said[]"\ntext = "mine"\n')
+    beside = ("--whole", "--ref", "ref")
+    for command in ("eval", "combine"):
+        figures = []
+        for ending, shape in (("json", ("--shape", "s.toml")), ("txt", ())):
+            done = rescore(command, f"one.{ending}", f"two.{ending}", *beside, *shape)
+            assert done.returncode == 0, done.stderr
+            said = f"{done.stdout}{done.stderr}".replace("json", "txt")
+            figures.append(said.split())
+        assert figures[0] == figures[1]
+    refused = rescore("eval", "one.txt", *beside, "--shape", "s.toml")
+    assert refused.returncode == 2
+    assert "--shape describes JSON" in refused.stderr

@@ -379,6 +379,7 @@ SCENARIOS: dict[str, dict[str, str]] = {
     "--folds": {"*": "--lm ngram:one | --folds 2"},
     "--speaker": {
         "*": "| --speaker ^(.)",
+        "rerank": "--by-speaker | --speaker ([0-9])$",
         "run": (
             "--lm ngram:one --no-bagging --folds 2 --save-weights s.json"
             " | --speaker ^(.)"
@@ -503,6 +504,7 @@ SCENARIOS: dict[str, dict[str, str]] = {
     "--detokenize": {
         "*": "! moses.jsonl --best x.txt | --detokenize en",
         "convert": "! moses.jsonl | --detokenize en",
+        "combine": "! moses.jsonl moses.jsonl --name a --name b | --detokenize en",
     },
     "--nbest": {"*": "-o x.jsonl | --nbest 1"},
     "--explain": {"*": "--threshold 0 | --explain e.txt"},
@@ -617,6 +619,10 @@ SCENARIOS: dict[str, dict[str, str]] = {
         "compare": "| --test mapsswe",
     },
     "--by-speaker": {"*": "| --by-speaker"},
+    "--by": {
+        "*": "| --by ^(.)",
+        "combine": "! alike.1 alike.2 --ref alike.2 -o x.jsonl | --by (.)$",
+    },
     "--golden": {"*": "! results.json | --golden results.json"},
     "--tolerance": {"*": "! results.json --golden better.json | --tolerance 99"},
     "--host": {"*": "| --host nowhere.invalid"},

@@ -111,6 +111,10 @@ LISTS: dict[str, list[NbestList]] = {
     "translations": several(references=("a",), header=Header(translates=True)),
     "recordings": several(recording="r"),
     "audio": several(audio=Audio("a.wav", 1.0, 2.0)),
+    "alignments": changed(
+        lambda each: dataclasses.replace(each, alignment="0-0 1-2 ||| 0=1")
+    ),
+    "fields": several(fields={"accent": "us", "channel": "2"}),
     "ranks": ranked(),
     "origins": changed(lambda each: dataclasses.replace(each, origin="recombined")),
     "times": changed(
@@ -233,6 +237,8 @@ PHRASES = {
     "source": "sources",
     "recording": "recordings",
     "audio": "audio",
+    "fields": "field accent",
+    "alignment": "alignments",
     "header": "which ",
     "times": "times of words",
     "origin": "which hypotheses the toolkit did not give",
@@ -413,3 +419,45 @@ def test_a_reranked_file_of_another_package_chooses_the_same(
     chosen = [line.split(maxsplit=1) for line in best.stdout.splitlines()]
     expected = [f"{text} ({name})" for name, text in chosen]
     assert (tmp_path / "x.trn").read_text().splitlines() == expected
+
+
+# --- ids that are paths ---------------------------------------------------------------
+
+PATHS = ("spk 1/a.wav", "spk 1/b (2).wav", "c.wav")
+
+
+@pytest.mark.parametrize(("name", "file"), FILES)
+def test_ids_that_are_paths_are_the_same_by_every_format(
+    name: str, file: str, tmp_path: Path
+) -> None:
+    lists = []
+    for identity in PATHS:
+        lists.append(NbestList(identity, [one("a b", -1.0)]))
+    formats.write(lists, str(tmp_path / "first.jsonl"))
+    before = formats.read([tmp_path / "first.jsonl"])
+    try:
+        formats.write(before, str(tmp_path / file), name)
+    except UserError:
+        assert name == "moses"  # it numbers its lists
+        return
+    after = formats.read([tmp_path / file])
+    assert {nbest.id for nbest in after} == {nbest.id for nbest in before}
+    for ending in ("", ".trn"):
+        path = tmp_path / f"best{ending}"
+        with formats.opened(str(path)) as stream:
+            pairs = [(nbest, "a b") for nbest in after]
+            formats.write_best(str(path), pairs, stream)
+        words = path.read_text().replace("(", " ").replace(")", " ").split()
+        assert {nbest.id for nbest in before} <= set(words)
+
+
+def test_texts_that_are_null_are_empty_and_counted(tmp_path: Path, told: Told) -> None:
+    hyps = [{"text": None, "score": -1.0}, {"text": "a", "score": -2.0}]
+    objects = {f"hyp_{rank}": hyp for rank, hyp in enumerate(hyps, 1)}
+    (tmp_path / "x.jsonl").write_text(json.dumps({"id": "u", "hyps": hyps}) + "\n")
+    (tmp_path / "x.json").write_text(json.dumps({"u": {"ref": "a", **objects}}))
+    for name in ("x.jsonl", "x.json"):
+        told.text = ""
+        (nbest,) = formats.read([tmp_path / name])
+        assert [hypothesis.text for hypothesis in nbest.hypotheses] == ["", "a"]
+        assert told.text.count("1 text is null instead of a text") == 1

@@ -104,6 +104,8 @@ SCENARIOS = {
     ),
     "RunConfig.folds": Scenario(FOLDS, ("--folds", "4"), ("--folds", "3")),
     "RunConfig.speaker": Scenario(FOLDS, ("--speaker", r"(\d)[pq]$")),
+    "RunConfig.by_speaker": Scenario(RUN, ("--by-speaker",)),
+    "RunConfig.by": Scenario(RUN, ("--by", "^(.)")),
     "RunConfig.bagging": Scenario(FOLDS, ("--no-bagging",)),
     "RunConfig.negative": Scenario(FOLDS, ("--allow-negative", "a")),
     "RunConfig.components": Scenario(FOLDS, ("--components",)),

@@ -13,12 +13,21 @@ import numpy as np
 import pytest
 
 from rescore.asr.systems import combined
+from rescore.columns import Column
+from rescore.deciding import decide
 from rescore.decision import Decision
 from rescore.metrics import list_statistics, oracle, total, value
 from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Hypothesis, NbestList, ranking
-from rescore.reports.analysis import Changes, Confusion, Depth, by_depth, render
+from rescore.nbest import Header, Hypothesis, NbestList, ranking
+from rescore.reports.analysis import (
+    Changes,
+    Confusion,
+    Depth,
+    by_depth,
+    outlook,
+    render,
+)
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FoldWeights, TunedFor
@@ -373,3 +382,43 @@ def test_depth_by_depth_as_by_the_oracle_of_each() -> None:
             for n, cut in enumerate(cuts, 1)
         ]
         assert by_depth(metric, statistics, lists) == expected
+
+
+MALAY = (
+    "saya tidak tahu kenapa mereka belum kembali",
+    "kerajaan telah mengumumkan peruntukan tambahan untuk pembangunan",
+    "hujan lebat dijangka melanda beberapa kawasan petang ini",
+    "pelajar diminta menyerahkan tugasan sebelum tengah hari",
+    "harga barangan keperluan meningkat sejak bulan lalu",
+)
+ENGLISH = (
+    "i do not know why they have not come back yet",
+    "the old house by the river was sold last week",
+    "heavy rain is expected in some places this afternoon",
+    "students were asked to hand in their work before noon",
+    "the price of bread has gone up since last month",
+)
+THAI = ("\u0e2a\u0e27\u0e31\u0e2a\u0e14\u0e35 \u0e04\u0e23\u0e31\u0e1a",) * 20
+
+
+@pytest.mark.parametrize("scored", [False, True])
+@pytest.mark.parametrize(
+    ("texts", "is_known"), [(MALAY, False), (THAI, False), (ENGLISH, True)]
+)
+def test_no_advice_to_use_a_model_of_another_language(
+    texts: tuple[str, ...], is_known: bool, scored: bool
+) -> None:
+    lists = []
+    header = Header(records={"tta": Column("tta", "ab12", "sum", "float32")})
+    for number, text in enumerate(texts):
+        right = Hypothesis(text, {"s2s": -2.0})
+        wrong = Hypothesis(text.partition(" ")[2], {"s2s": -1.0})
+        if scored:
+            right.scores["tta"] = -1.0
+            wrong.scores["tta"] = -9.0
+        nbest = NbestList(f"u{number}", [wrong, right], (text,))
+        nbest.header = header if scored else Header()
+        lists.append(nbest)
+    weights = Weights({"s2s": 0.5, "tta": 0.5}) if scored else FIRST_PASS_ALONE
+    step = outlook(ErrorRate(), decide(None, lists, weights)).next
+    assert ("their language" in step or "tta does not know" in step) is not is_known

@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -503,6 +503,17 @@ def process(
             running.kill()
 
 
+def is_refused(client: Client, running: Future[Any]) -> bool:
+    """Return whether a new connection is refused while a request runs."""
+    while not running.done():
+        try:
+            client.ask("GET", "/health")
+        except ConnectionError:
+            return True
+        time.sleep(0.005)
+    return False
+
+
 def test_nothing_is_lost_when_it_is_stopped(
     models: dict[str, Path], rescorer: Rescorer, tmp_path: Path
 ) -> None:
@@ -529,6 +540,7 @@ def test_nothing_is_lost_when_it_is_stopped(
         answers = [threads.submit(client.rescore, body_of(nbest)) for nbest in lists]
         client.until_waiting(30)
         running.send_signal(signal.SIGTERM)
+        assert is_refused(client, blocking), "the last request was answered before"
         assert running.wait(60) == 0
         assert blocking.result()[0] == 200
         done: list[tuple[int, Any]] = []

@@ -9,17 +9,17 @@ from pathlib import Path
 
 from rescore import formats
 from rescore.asr.combine import combine
+from rescore.asr.formats.contents import are_whole
 from rescore.asr.formats.systems import read_system, read_table_of_systems
 from rescore.asr.formats.whole import (
     Recording,
-    are_whole,
     closest_readings,
     read_systems,
 )
 from rescore.asr.systems import combined, system_names
 from rescore.cli import options
 from rescore.cli.bridge import is_typed, refuse_beside
-from rescore.config import MEASURES, RunConfig
+from rescore.config import GROUPS, MEASURES, RunConfig
 from rescore.dataset import Dataset
 from rescore.decision.mixture import system_texts
 from rescore.errors import OptionError, UserError, counted, takes_no
@@ -37,7 +37,8 @@ from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, written_file
 from rescore.pace import paced
-from rescore.plan import resolve
+from rescore.plan import Plan, resolve
+from rescore.reports.groups import grouped, render
 from rescore.styles import figure, text
 from rescore.tuning.agreement import Agreement
 
@@ -69,7 +70,10 @@ class Systems(Declared):
             "output",
             "ref",
             "strict",
+            "shape",
+            "detokenize",
             MEASURES,
+            GROUPS,
         ),
     )
     output: str = written_file(
@@ -82,7 +86,12 @@ class Systems(Declared):
 
 
 @options.command("combine", config=options.config("combine"), inputs=options.REWRITTEN)
-def command(own: Systems, config: RunConfig, inputs: options.InputOptions) -> None:
+def command(
+    own: Systems,
+    undo: options.DetokenizeOption,
+    config: RunConfig,
+    inputs: options.InputOptions,
+) -> None:
     """Combine the outputs of several systems into lists on which they vote.
 
     \b
@@ -99,8 +108,9 @@ def command(own: Systems, config: RunConfig, inputs: options.InputOptions) -> No
     plan = resolve(options.with_one_metric(options.configured(config)))
     words = plan.metric.words or EXACT
     lists = list(_lists(own, inputs, words))
-    formats.write(lists, own.output)
-    options.show(_table(lists, plan.metric, words))
+    groups = _groups(lists, plan)
+    formats.write(undo.undone(lists), own.output)
+    options.show("\n\n".join([_table(lists, plan.metric, words), *groups]))
     if inputs.ref and own.output != "-":
         measured = "".join(f" --metric {name}" for name in config.metrics)
         log.info(
@@ -109,6 +119,23 @@ def command(own: Systems, config: RunConfig, inputs: options.InputOptions) -> No
             own.output,
             measured,
         )
+
+
+def _groups(lists: Sequence[NbestList], plan: Plan) -> list[str]:
+    """Return the table of the systems' figures by group, if it is asked for.
+
+    Raises:
+        OptionError: There are no references.
+    """
+    if plan.by is None:
+        return []
+    referred = [nbest for nbest in lists if nbest.references]
+    if not referred:
+        raise OptionError("--by needs references; give --ref FILE")
+    texts_of_system = {}
+    for name in Dataset.of(lists).header.systems:
+        texts_of_system[name] = system_texts(referred, name)
+    return render(grouped(plan.by, [plan.metric], referred, texts_of_system))
 
 
 def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str:
@@ -205,7 +232,9 @@ def _lists_of_recordings(
     own: Systems, inputs: options.InputOptions, names: Sequence[str], words: Normaliser
 ) -> Iterator[NbestList]:
     """Return lists of short pieces of whole recordings, with references."""
-    recordings = read_systems([*own.systems, *inputs.ref], inputs.strict)
+    recordings = read_systems(
+        own.systems, inputs.strict, inputs.ref, inputs.read_options
+    )
     every_name = set().union(*recordings)
     if all(len(system) == 1 for system in recordings) and len(every_name) > 1:
         (name,) = recordings[0]

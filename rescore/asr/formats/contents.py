@@ -10,11 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
+from pathlib import Path
 from typing import NamedTuple
 
 from rescore.errors import UserError
 from rescore.formats.references import AS_LETTERS, is_stm
-from rescore.formats.source import HEAD, Source
+from rescore.formats.source import HEAD, Source, sniff
 from rescore.formats.text import begin_with_ids, split_trn, undo_entities
 from rescore.formats.times import Span, Times
 
@@ -308,3 +309,42 @@ def _cue(
 def cue_words(lines: Sequence[str]) -> list[str]:
     """Return the words of a cue, without tags."""
     return undo_entities(_TAG.sub("", " ".join(lines))).split()
+
+
+# --- whole recordings ---
+
+DOCUMENTS = ("whisper", "speech", "parakeet")
+"""Formats whose files are each of one recording."""
+
+
+def are_whole(paths: Sequence[str | Path]) -> bool:
+    """Return whether outputs are of whole recordings.
+
+    They are if one has times, or is a folder or document of recordings; or if all are
+    plain texts with different numbers of lines.
+
+    Args:
+        paths: The output of each system.
+    """
+    kinds = set()
+    lengths = set()
+    for source in map(Source, paths):
+        if not source.is_folder and not source.is_regular:
+            continue  # it cannot be read twice
+        kind = _format_of(source)
+        if kind in ("ctm", "stm", "srt", "folder", *DOCUMENTS):
+            return True
+        kinds.add(kind)
+        if kind == "plain":
+            lengths.add(sum(1 for _ in source.filled()))
+    return kinds == {"plain"} and len(lengths) > 1
+
+
+def _format_of(source: Source) -> str:
+    """Return the format of an output: of lists, else of texts, or "folder"."""
+    if source.is_folder:
+        return sniff(source) or "folder"
+    kind = kind_of(source)
+    if kind in ("json", "plain"):
+        return sniff(source) or kind
+    return kind

@@ -24,7 +24,14 @@ from rescore.asr.formats.contents import CtmWord, ctm_words, cue_words, cues, ki
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.references import STM, cheapest, readings
-from rescore.formats.source import UNORDERED, UNTIMED, InputWarnings, Source, sniff
+from rescore.formats.shaped import ShapeOptions
+from rescore.formats.source import (
+    UNORDERED,
+    UNTIMED,
+    InputWarnings,
+    ReadOptions,
+    Source,
+)
 from rescore.formats.text import check_ids, split_id, split_trn, stem_of
 from rescore.formats.times import (
     Span,
@@ -152,50 +159,18 @@ class _File(NamedTuple):
     """
     has_ids: bool = False
     """Whether these words look like ids."""
-
-
-DOCUMENTS = ("whisper", "speech", "parakeet")
-"""Formats whose files are each of one recording."""
-
-
-def are_whole(paths: Sequence[str | Path]) -> bool:
-    """Return whether outputs are of whole recordings.
-
-    They are if one has times, or is a folder or document of recordings; or if all are
-    plain texts with different numbers of lines.
-
-    Args:
-        paths: The output of each system.
-    """
-    kinds = set()
-    lengths = set()
-    for source in map(Source, paths):
-        if not source.is_folder and not source.is_regular:
-            continue  # it cannot be read twice
-        kind = _format_of(source)
-        if kind in ("ctm", "stm", "srt", "folder", *DOCUMENTS):
-            return True
-        kinds.add(kind)
-        if kind == "plain":
-            lengths.add(sum(1 for _ in source.filled()))
-    return kinds == {"plain"} and len(lengths) > 1
-
-
-def _format_of(source: Source) -> str:
-    """Return the format of an output: of lists, else of texts, or "folder"."""
-    if source.is_folder:
-        return sniff(source) or "folder"
-    kind = kind_of(source)
-    if kind in ("json", "plain"):
-        return sniff(source) or kind
-    return kind
+    is_json: bool = False
+    """Whether the file is read as lists."""
 
 
 # --- systems -------------------------------------------------------------------------
 
 
 def read_systems(
-    paths: Sequence[str | Path], strict: bool = False
+    paths: Sequence[str | Path],
+    strict: bool = False,
+    references: Sequence[str | Path] = (),
+    options: ReadOptions | None = None,
 ) -> list[dict[str, Recording]]:
     """Return the recordings of each system by name.
 
@@ -207,6 +182,8 @@ def read_systems(
     Args:
         paths: The output of each system.
         strict: Whether warnings about the input are errors.
+        references: Further files or folders, which follow in the result.
+        options: The options of formats, for the JSON of systems; None for the defaults.
 
     Raises:
         UserError: A file is damaged, or a system has no recording, or has a recording
@@ -215,7 +192,14 @@ def read_systems(
     warnings = InputWarnings(strict)
     systems = []
     for path in paths:
+        sources = Source(path, warnings).files()
+        systems.append([_read_file(source, options) for source in sources])
+    has_shape = options is not None and options.of(ShapeOptions).shape is not None
+    if has_shape and not any(file.is_json for files in systems for file in files):
+        raise UserError("--shape describes JSON, and no output is JSON; leave it out")
+    for path in references:
         systems.append([_read_file(file) for file in Source(path, warnings).files()])
+    paths = [*paths, *references]
     systems = _identified(systems)
     names: set[str] = set()
     for files in systems:
@@ -409,7 +393,10 @@ def _is_unscored(text: str) -> bool:
 
 
 def measured_recordings(
-    outputs: Sequence[str], references: str, strict: bool = False
+    outputs: Sequence[str],
+    references: str,
+    strict: bool = False,
+    options: ReadOptions | None = None,
 ) -> list[list[NbestList]]:
     """Return the recordings of each output as lists with references.
 
@@ -420,13 +407,15 @@ def measured_recordings(
         outputs: The files of the outputs, or folders.
         references: The file or folder of references.
         strict: Whether warnings about the input are errors.
+        options: The options of formats, for outputs in JSON; None for the defaults.
 
     Raises:
         UserError: A file is damaged, or a recording has no reference.
     """
     systems = []
     for path in outputs:
-        systems.append(read_systems([references, path], strict))
+        heard, expected = read_systems([path], strict, [references], options)
+        systems.append((expected, heard))
     timed = [_have_segments(expected, heard) for expected, heard in systems]
     if any(timed) and not all(timed):
         log.warning(
@@ -576,10 +565,18 @@ def _ends_in(output: Sequence[str], pieces: Sequence[Sequence[str]]) -> list[int
 # --- files ---------------------------------------------------------------------------
 
 
-def _read_file(source: Source) -> _File:
-    """Return the pieces of a file of any format."""
+def _read_file(source: Source, options: ReadOptions | None = None) -> _File:
+    """Return the pieces of a file of any format.
+
+    Args:
+        source: The file.
+        options: The options of formats, for JSON; None for the defaults.
+    """
     kind = kind_of(source)
     stem = stem_of(source)
+    if kind == "json":
+        pieces = list(_lists(source, options))
+        return _File(source.name, stem, pieces, is_json=True)
     if kind in _READERS:
         return _File(source.name, stem, list(_READERS[kind](source)))
     placed = list(source.filled())
@@ -704,10 +701,10 @@ def _subtitles(source: Source) -> list[_Piece]:
     return pieces or [_Piece(stem, [])]
 
 
-def _lists(source: Source) -> Iterator[_Piece]:
+def _lists(source: Source, options: ReadOptions | None) -> Iterator[_Piece]:
     """Yield the best hypothesis of each list, in the order of the file."""
     stem = stem_of(source)
-    for nbest in formats.iterate([source]):
+    for nbest in formats.iterate([source], options=options):
         nbest = as_first_pass(nbest)
         best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
         name = nbest.recording or nbest.id
@@ -733,7 +730,6 @@ def _word_times(text: str, times: Sequence[Times]) -> list[Times]:
 
 
 _READERS: Mapping[str, Callable[[Source], Iterable[_Piece]]] = {
-    "json": _lists,
     "ctm": _ctm,
     "stm": _stm,
     "srt": _subtitles,

@@ -1,0 +1,58 @@
+"""Further facts about utterances in records and tables, such as the accent: what `--by`
+groups figures by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from rescore.columns import RANK
+
+LONGEST = 100
+"""Characters of the value of a field at most; a longer text is no name of a group."""
+
+_OTHERS = (
+    *(RANK, "audio_filepath", "pred_text", "prediction", "predictions"),
+    *("text", "transcript", "transcription", "sentence"),
+)
+"""Further keys of records that have a meaning."""
+
+
+def fields_of(
+    record: Mapping[str, Any], known: Collection[str], texts: Collection[str] = ()
+) -> dict[str, str]:
+    """Return the texts and whole numbers of a record that no role has.
+
+    Args:
+        record: The keys and values of an utterance.
+        known: The keys that have a role.
+        texts: The hypotheses: a value that is one of them is no fact of its own.
+
+    Example:
+        >>> fields_of({"id": "u1", "accent": "us", "speaker": 7, "ok": True}, {"id"})
+        {'accent': 'us', 'speaker': '7'}
+    """
+    fields = {}
+    for key, value in record.items():
+        if key in known or isinstance(value, bool):
+            continue
+        if not isinstance(value, str | int):
+            continue
+        text = " ".join(str(value).split())
+        if text and len(text) <= LONGEST and text not in texts:
+            fields[key] = text
+    return fields
+
+
+def keys_with_roles(*layouts: Any) -> frozenset[str]:
+    """Return the keys of records that are no fields.
+
+    Args:
+        layouts: Layouts of records (`rescore.formats.records.Records`).
+    """
+    keys = set(_OTHERS)
+    for layout in layouts:
+        keys.update(layout.text, layout.score, layout.id, layout.ref, layout.src)
+        keys.update(layout.systems, layout.columns.values())
+    return frozenset(keys)

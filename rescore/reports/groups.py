@@ -1,0 +1,204 @@
+"""Figures of groups of utterances, such as accents, channels or speakers: `--by`.
+
+`labels` says to which group each utterance belongs. `grouped` measures each group;
+`cells` makes the rows of the table, with the mean over the groups in the last row.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Annotated
+
+import numpy as np
+from msgspec import Meta
+
+from rescore.errors import UserError
+from rescore.metrics import Metric, value
+from rescore.metrics.base import Counts, text_statistics
+from rescore.metrics.cached import remembered
+from rescore.metrics.folds import SPEAKER, groups_of_ids
+from rescore.nbest import NbestList
+from rescore.parts import STYLES
+from rescore.reports.markup import html
+from rescore.styles import figure
+
+MACRO = "macro mean"
+"""Name of the row with the mean over the groups."""
+UNNAMED = "-"
+"""Name of the group of utterances without the field."""
+SPEAKERS = "speaker"
+"""The field that ids have, too: `rescore.metrics.folds.SPEAKER` cuts it from them."""
+_NAME = re.compile(r"[\w. -]+")
+"""The name of a field: a text without the marks of a regular expression."""
+
+Values = dict[str, dict[str, float | None]]
+"""The value of each metric, in percent, for each output; None if it is undefined."""
+
+
+@dataclass(slots=True)
+class Group:
+    """The figures of one group of utterances."""
+
+    name: Annotated[
+        str, Meta(description="The value of the field, or the cut of the id.")
+    ]
+    utterances: Annotated[int, Meta(description="Utterances of the group.")]
+    words: Annotated[int, Meta(description="Words in their (first) references.")]
+    values: Annotated[
+        Values,
+        Meta(description="Each metric of each output, in percent; null if undefined."),
+    ]
+
+
+@dataclass(slots=True)
+class Groups:
+    """The figures of all groups of a set."""
+
+    by: Annotated[str, Meta(description="The field or the regular expression.")]
+    groups: Annotated[list[Group], Meta(description="In the order of their names.")]
+    macro_mean: Annotated[
+        Values,
+        Meta(description="The mean of the values of the groups, each with weight 1."),
+    ]
+
+
+def labels(by: str, lists: Sequence[NbestList]) -> list[str]:
+    """Return the group of each utterance.
+
+    Args:
+        by: A field of the lists, `speaker`, or a regular expression whose first group
+            is cut from the id.
+        lists: The lists.
+
+    Raises:
+        UserError: No list has the field; the expression is invalid, has no group, or
+            does not match an id.
+    """
+    if any(by in nbest.fields for nbest in lists):
+        return [nbest.fields.get(by, UNNAMED) for nbest in lists]
+    ids = [nbest.id for nbest in lists]
+    if by == SPEAKERS:
+        return groups_of_ids(ids, SPEAKER, "--by speaker")
+    if _NAME.fullmatch(by):
+        present = sorted({name for nbest in lists for name in nbest.fields})
+        raise UserError(
+            f"--by {by}: no list has this field (found:"
+            f" {', '.join(present)[:100] or 'none'}); give a field, or a regular"
+            " expression whose first group is a part of the id, such as '^(.+?)-'"
+        )
+    return groups_of_ids(ids, by, f"--by {by}", needs_group=True)
+
+
+def grouped(
+    by: str,
+    metrics: Sequence[Metric],
+    lists: Sequence[NbestList],
+    outputs: Mapping[str, Sequence[str]],
+) -> Groups:
+    """Return the figures of each group.
+
+    Args:
+        by: What `labels` takes.
+        metrics: The metrics.
+        lists: Lists with references.
+        outputs: One text for each list, by the name of the output.
+
+    Raises:
+        UserError: The lists have no such groups.
+    """
+    places: dict[str, list[int]] = {}
+    for place, label in enumerate(labels(by, lists)):
+        places.setdefault(label, []).append(place)
+    groups = []
+    for name in sorted(places):
+        own = [lists[place] for place in places[name]]
+        groups.append(Group(name, len(own), _words(own), {}))
+    for metric in metrics:
+        reporting = remembered(metric.for_reports)
+        for group in groups:
+            group.values[metric.name] = {}
+        for output, texts in outputs.items():
+            rows = text_statistics(reporting, lists, texts)
+            for group in groups:
+                sums = rows[places[group.name]].sum(axis=0)
+                group.values[metric.name][output] = _value(metric, sums)
+    return Groups(by, groups, _macro_mean(groups))
+
+
+def _words(lists: Sequence[NbestList]) -> int:
+    """Return the number of words in the first references."""
+    return sum(len(nbest.header.cut_words(nbest.references[0])) for nbest in lists)
+
+
+def _value(metric: Metric, sums: Counts) -> float | None:
+    """Return the value of a metric, in percent; None if it is not defined."""
+    measured = value(metric, sums)
+    return float(measured) if math.isfinite(measured) else None
+
+
+def _macro_mean(groups: Sequence[Group]) -> Values:
+    """Return the mean of the values that are defined."""
+    means: Values = {}
+    for metric, outputs in groups[0].values.items():
+        means[metric] = {}
+        for output in outputs:
+            every = [group.values[metric][output] for group in groups]
+            defined = [each for each in every if each is not None]
+            means[metric][output] = float(np.mean(defined)) if defined else None
+    return means
+
+
+def cells(groups: Groups) -> list[list[str]]:
+    """Return the rows of the table: a row for each group, and the mean over groups.
+
+    Args:
+        groups: The figures.
+    """
+    head = [groups.by, "utterances", "words"]
+    for metric, outputs in groups.macro_mean.items():
+        head += [f"{metric} {output}" for output in outputs]
+    rows = [head]
+    for group in groups.groups:
+        row = [group.name, f"{group.utterances:,}", f"{group.words:,}"]
+        rows.append([*row, *_figures(group.values)])
+    utterances = sum(group.utterances for group in groups.groups)
+    words = sum(group.words for group in groups.groups)
+    last = [MACRO, f"{utterances:,}", f"{words:,}"]
+    return [*rows, [*last, *_figures(groups.macro_mean)]]
+
+
+def _figures(values: Values) -> list[str]:
+    """Return the cells of values."""
+    every = []
+    for outputs in values.values():
+        for measured in outputs.values():
+            every.append(figure(math.nan if measured is None else measured))
+    return every
+
+
+def render(groups: Groups | None, style: str = "text") -> list[str]:
+    """Return the table in one of `STYLES`, as a list of one block; without groups the
+    list is empty.
+
+    Args:
+        groups: The figures; None if nothing is grouped.
+        style: The name of the style.
+    """
+    if groups is None:
+        return []
+    return [STYLES[style](cells(groups))]
+
+
+def as_html(groups: Groups | None) -> str:
+    """Return the table as HTML with a heading; without groups the text is empty.
+
+    Args:
+        groups: The figures; None if nothing is grouped.
+    """
+    if groups is None:
+        return ""
+    return f"<h2>By {escape(groups.by)}</h2>{html(cells(groups))}"

@@ -1,0 +1,186 @@
+"""Law: the figures of a group are those of its lists alone, by every road that
+measures; every road that writes texts can undo Moses' tokenisation.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rescore import formats
+from rescore.cli.main import COMMANDS
+from rescore.metrics import significance
+from rescore.nbest import Hypothesis, NbestList
+from rescore.parts import STYLES
+from rescore.reports import markup
+from tests.conftest import parameters_of, run_main
+from tests.test_roads import arpa
+
+ACCENTS = ("us", "uk", "in")
+TEXTS = ("a b c", "a b", "a c c d", "b b c", "a")
+
+NOT_GROUPED = {
+    "tune": "writes weights",
+    "analyse": "lists changes, not figures of outputs",
+    "serve": "answers requests",
+    "score": "writes columns",
+    "errors": "lists errors",
+    "confidence": "calibrates words",
+    "correlate": "prints correlations",
+}
+"""Commands with --metric or its options that print no figures of outputs."""
+NOT_PLAIN = {
+    "score": "writes lists that rerank reads",
+    "confidence": "writes words",
+    "serve": "answers requests",
+    "eval": "writes no texts",
+    "compare": "writes no texts",
+    "correct": "reads texts as they are",
+    "tune": "writes weights",
+    "analyse": "writes a table",
+    "errors": "writes a table",
+    "correlate": "writes a table",
+}
+"""Commands that write lists or nothing in place of texts."""
+
+
+def flags(command: str) -> set[str]:
+    """Return the options of a command."""
+    every: set[str] = set()
+    for parameter in parameters_of(command):
+        every.update(parameter.opts)
+    return every
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_commands_that_measure_have_groups(command: str) -> None:
+    own = flags(command)
+    assert ("--by" in own) == ("--metric" in own and command not in NOT_GROUPED)
+
+
+@pytest.mark.parametrize("command", list(COMMANDS))
+def test_commands_that_write_texts_write_them_plainly(command: str) -> None:
+    own = flags(command)
+    reads_lists = "--format" in own
+    writes = reads_lists and bool(own & {"--best", "--output"})
+    assert ("--detokenize" in own) == (writes and command not in NOT_PLAIN)
+
+
+def lists() -> list[NbestList]:
+    """Return lists with an accent each; the last has none."""
+    every = []
+    for number in range(12):
+        hypotheses = []
+        for rank in range(3):
+            text = TEXTS[(number + rank) % len(TEXTS)]
+            hypotheses.append(Hypothesis(text, {"s2s": -float(rank)}))
+        reference = TEXTS[number % 2]
+        nbest = NbestList(f"s{number % 4}-{number}", hypotheses, (reference,))
+        nbest.fields = {"accent": ACCENTS[number % 3]} if number < 11 else {}
+        every.append(nbest)
+    return every
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with lists, and with the lists of each group."""
+    place = tmp_path_factory.mktemp("groups")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        patch.setattr(significance, "SAMPLES", 40)
+        every = lists()
+        formats.write(every, "l.jsonl")
+        Path("lm.arpa").write_text(arpa(0.7))
+        for name in ("-", *ACCENTS):
+            own = [nbest for nbest in every if nbest.fields.get("accent", "-") == name]
+            formats.write(own, f"{name}.jsonl")
+        yield place
+
+
+def figures(*arguments: str) -> Any:
+    """Return the JSON that a command writes to stdout."""
+    done = run_main(*arguments)
+    assert done.returncode == 0, done.stderr
+    content: Any = json.JSONDecoder().raw_decode(done.stdout.strip())[0]
+    return content
+
+
+ROADS = {
+    "run": ("run", "{}", "--report", "-"),
+    "rerank": ("rerank", "{}", "--report", "-"),
+    "eval": ("eval", "{}", "--report", "-"),
+    "compare": (
+        *("compare", "{}", "--dev", "l.jsonl", "--lm", "ngram:lm.arpa"),
+        *("--no-bagging", "-o", "-", "--style", "json"),
+    ),
+}
+COMPARED = {"run": "first pass", "rerank": "reranked", "eval": "{}"}
+
+
+@pytest.mark.parametrize("metric", ["wer", "cer", "bleu"])
+@pytest.mark.parametrize("road", ["run", "rerank", "eval", "compare"])
+def test_a_group_has_the_figures_of_its_lists(
+    folder: Path, road: str, metric: str
+) -> None:
+    line = [word.format("l.jsonl") for word in ROADS[road]]
+    if road == "compare":
+        line = [*line[:-4], "--style", "json"]
+    record = figures(*line, "--metric", metric, "--by", "accent")
+    output = COMPARED.get(road, "first pass").format("l.jsonl")
+    of_groups = []
+    for group in record["groups"]["groups"]:
+        value = group["values"][metric.upper()][output]
+        path = f"{group['name']}.jsonl"
+        alone = figures("eval", f"./{path}", "--metric", metric, "--report", "-")
+        assert value == pytest.approx(alone["systems"][0]["value"])
+        assert group["utterances"] == alone["systems"][0]["utterances"]
+        of_groups.append(value)
+    assert [group["name"] for group in record["groups"]["groups"]] == [
+        *("-", "in", "uk", "us")
+    ]
+    mean = record["groups"]["macro_mean"][metric.upper()][output]
+    assert mean == pytest.approx(sum(of_groups) / 4)
+
+
+@pytest.mark.parametrize("style", list(STYLES))
+def test_every_style_has_the_groups(folder: Path, style: str) -> None:
+    ending = STYLES.about(style)
+    done = run_main("run", "l.jsonl", "--by", "accent", "--table", f"t{ending}")
+    assert done.returncode == 0, done.stderr
+    assert markup.checked_style("--table", f"t{ending}") == style
+    for text in (Path(f"t{ending}").read_text(), done.stdout):
+        assert "macro mean" in text
+        assert all(accent in text for accent in ACCENTS)
+
+
+def test_the_page_and_the_report_have_the_groups(folder: Path) -> None:
+    done = run_main(
+        *("run", "l.jsonl", "--by", "speaker", "--html", "p.html"),
+        *("--report", "r.json"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "macro mean" in Path("p.html").read_text()
+    assert "macro mean" in run_main("report", "r.json").stdout
+
+
+@pytest.mark.parametrize(
+    ("by", "said"),
+    {
+        "dialect": "no list has this field (found: accent)",
+        "^s": "the expression has no group",
+        "(x)": "does not match it",
+        "(": "is not a regular expression",
+    }.items(),
+)
+def test_groups_that_are_not_there_are_refused(
+    folder: Path, by: str, said: str
+) -> None:
+    for road in ("run", "eval"):
+        done = run_main(road, "l.jsonl", "--by", by)
+        assert done.returncode == 2
+        assert said in done.stderr
+        assert len(done.stderr) < 300
