@@ -396,6 +396,7 @@ def compare(
     decision: str | None = None,
     words: str | Path | None = None,
     normaliser: Normaliser | None = None,
+    against: str | None = None,
     **options: Any,
 ) -> Comparison:
     """Return language models side by side: each tuned on `dev` and measured on `lists`,
@@ -410,10 +411,13 @@ def compare(
         decision: How a text is chosen, as in `tune`.
         words: A file of words, as in `tune`.
         normaliser: What counts as the same word, as in `tune`.
+        against: The row that p-values compare with, such as the name of a model, or
+            `above` for the row above each; None for the first pass.
         options: Further options, as in `tune`.
 
     Raises:
-        UserError: A model cannot be loaded, or a list has no reference.
+        UserError: A model cannot be loaded, a list has no reference, or there is no
+            such row.
     """
     from rescore import border, comparing
 
@@ -429,7 +433,11 @@ def compare(
         **options,
     )
     return comparing.compare(
-        *sets, config, lambda: border.as_models(lms), specs=border.specs_of(lms)
+        *sets,
+        config,
+        lambda: border.as_models(lms),
+        specs=border.specs_of(lms),
+        against=against,
     )
 
 

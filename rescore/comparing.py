@@ -13,6 +13,7 @@ from itertools import chain, islice
 from rescore.columns import WORDS
 from rescore.config import Bonus, RunConfig
 from rescore.deciding import decide
+from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, each
 from rescore.lms.backends import ALL, parse
 from rescore.metrics.significance import PairedTest
@@ -37,6 +38,7 @@ def compare(
     source: str = "test",
     progress: OnProgress = lambda done: None,
     specs: Sequence[str | None] = (),
+    against: str | None = None,
 ) -> comparison.Comparison:
     """Score both sets with every model, tune each on `dev`, and all together, and
     compare them on `lists`.
@@ -54,9 +56,12 @@ def compare(
         source: The name of the test lists.
         progress: Is told how many hypotheses are scored.
         specs: The names of the loaded models, as in `resolve`.
+        against: The row that p-values compare with, or `above`; None for the first
+            pass.
 
     Raises:
-        UserError: A list has no reference, or what was asked cannot be done.
+        UserError: A list has no reference, what was asked cannot be done, or there is
+            no such row.
     """
     config = check(replace(config, dev=config.dev or "dev"))
     warn_of_overlap(lists, dev)
@@ -66,16 +71,16 @@ def compare(
     config = replace(config, expanding=OptionValues())
     experiments = _Experiments(lists, dev, plan, config, progress)
     names = source, str(config.dev)
-    test = test or PairedTest()
     return comparison.compare(
         plan.metric,
         lists,
         dev,
         experiments.entries(),
-        test,
+        test or PairedTest(),
         names,
         plan.metrics[1:],
         plan.by,
+        experiments.row(against),
     )
 
 
@@ -99,6 +104,18 @@ def _readings(plan: Plan, specs: Sequence[str]) -> list[_Reading]:
         name = models[0].name if number == 1 else f"{parse(spec).kind}:{ALL}"
         readings.append(_Reading(name, models))
     return readings
+
+
+@dataclass(frozen=True, slots=True)
+class _Experiment:
+    """A row: models whose weights are tuned together."""
+
+    name: str
+    readings: Sequence[_Reading]
+    scored: _Reading | None = None
+    """What must be scored before; None if all columns are there."""
+    ablation: bool = False
+    """Whether one of all models is left out."""
 
 
 class _Experiments:
@@ -129,22 +146,61 @@ class _Experiments:
         self._config = config
         self._progress = progress
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield the entry without a model (for decisions other than the best score),
-        each model alone, all together, and all but one.
+    def _experiments(self) -> list[_Experiment]:
+        """Return what is compared, in the order of the rows: without a model (for
+        decisions other than the best score), each model alone, all together, and all
+        but one.
         """
-        if not self._plan.decision.is_best:
-            yield self._entry([])
         every = _readings(self._plan, self._config.lms)
+        experiments = []
+        if not self._plan.decision.is_best:
+            experiments.append(_Experiment("", []))
         for reading in every:
-            speed = self._score(reading)
-            yield self._entry([reading], speed)
+            experiments.append(_Experiment(reading.name, [reading], scored=reading))
         together = [one for one in every if not capabilities_of(one.models[0]).intact]
         if len(together) > 1:
-            yield self._entry(together)
+            name = " + ".join(one.name for one in together)
+            experiments.append(_Experiment(name, together))
             for missing in together:
                 rest = [one for one in together if one is not missing]
-                yield self._without(missing, rest)
+                name = f"without {missing.name}"
+                experiments.append(_Experiment(name, rest, ablation=True))
+        return experiments
+
+    def row(self, asked: str | None) -> str | None:
+        """Return the whole name of the row of --against: a name without the decision
+        is enough.
+
+        Raises:
+            UserError: There is no such row.
+        """
+        if asked is None or asked == comparison.ABOVE:
+            return asked
+        baseline = comparison.baseline_of(self._lists)
+        names = {baseline: baseline}
+        for one in self._experiments():
+            names[self._title(one.name)] = one.name
+        for name, without_decision in names.items():
+            if asked in (name, without_decision):
+                return name
+        raise UserError(
+            f"--against {asked}: no such row; the rows are {', '.join(names)}"
+            f" (or {comparison.ABOVE}, for the row above each)"
+        )
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield an entry for each experiment."""
+        for one in self._experiments():
+            speed = self._score(one.scored) if one.scored else None
+            # Without a model, there is a word bonus if there is one with all models:
+            # the model is the only difference.
+            bonus: Bonus = self._config.word_bonus
+            if one.ablation:
+                bonus = WORDS in self._plan.tuning.bonuses
+            weights = self._tune(one.readings, bonus)
+            decided = decide(self._plan.metric, self._lists, weights)
+            name = self._title(one.name)
+            yield Entry(name, decided, weights.value, speed, one.ablation)
 
     def _score(self, reading: _Reading) -> float | None:
         """Add the columns of models to both sets, and return the hypotheses per second;
@@ -163,22 +219,6 @@ class _Experiments:
             number += sum(not math.isinf(score) for score in nbest.column(lm.name))
         return number / seconds
 
-    def _entry(self, readings: Sequence[_Reading], speed: float | None = None) -> Entry:
-        """Return the entry of some models."""
-        name = " + ".join(one.name for one in readings)
-        weights = self._tune(readings, self._config.word_bonus)
-        return self._decided(name, weights, speed)
-
-    def _without(self, missing: _Reading, rest: Sequence[_Reading]) -> Entry:
-        """Return the entry of all models but one.
-
-        It has a word bonus if the entry with all models has one: the model is the only
-        difference.
-        """
-        weights = self._tune(rest, WORDS in self._plan.tuning.bonuses)
-        entry = self._decided(f"without {missing.name}", weights)
-        return entry._replace(ablation=True)
-
     def _tune(self, readings: Sequence[_Reading], word_bonus: Bonus) -> Weights:
         """Return the weights of some models on dev."""
         models = [lm for one in readings for lm in one.models]
@@ -188,11 +228,7 @@ class _Experiments:
         own = resolve(config, self._lists, self._dev, lambda: models)
         return tune(replace(own, metrics=self._plan.metrics), self._dev)
 
-    def _decided(
-        self, name: str, weights: Weights, speed: float | None = None
-    ) -> Entry:
-        """Return the entry of weights."""
+    def _title(self, name: str) -> str:
+        """Return the name of a row: with the decision, unless it is the best score."""
         title = decision_title(self._plan.decision.name)
-        named = ", ".join(filter(None, [name, title]))
-        decided = decide(self._plan.metric, self._lists, weights)
-        return Entry(named, decided, weights.value, speed)
+        return ", ".join(filter(None, [name, title]))

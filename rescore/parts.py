@@ -552,6 +552,10 @@ TESTS: Registry[Any] = Registry(
             "rescore.metrics.significance:Randomisation",
             "paired approximate randomisation",
         ),
+        "bootstrap": (
+            "rescore.metrics.significance:Bootstrap",
+            "paired bootstrap resampling, as in sacreBLEU",
+        ),
         "mapsswe": (
             "rescore.metrics.mapsswe:Mapsswe",
             "matched-pairs segment test, for WER",

@@ -28,6 +28,12 @@ class Comparison(options.Lists):
         " dev lists or more, not for BLEU]",
         "--token-bonus/--no-token-bonus",
     )
+    against: str | None = option(
+        None,
+        "The row that p-values compare with, such as the name of a model, or `above`"
+        " for the row above each.  [default: the first pass]",
+        metavar="ROW",
+    )
     style: str = option(
         "text", "Style of the table on stdout.", choices=(*STYLES, "json")
     )
@@ -64,7 +70,7 @@ def command(
     percent of the first pass (a loss is negative), a p-value against the first pass,
     and (without --cache) the number of hypotheses scored per second. The p-value of a
     row `without MODEL` is against all models: it says whether the model adds anything
-    to the others.
+    to the others. --against tells whether one model is better than another.
     """
     styles = {path: checked_style("--output", path, [JSON]) for path in own.output}
     config = options.configured(
@@ -80,7 +86,14 @@ def command(
     about = shown(", ".join(own.nbest))
     with options.scoring_bar(config, lists, dev_lists) as bar:
         comparison = comparing.compare(
-            lists, dev_lists, config, lms.load, significance.make(), about, bar.update
+            lists,
+            dev_lists,
+            config,
+            lms.load,
+            significance.make(),
+            about,
+            bar.update,
+            against=own.against,
         )
     for path, style in styles.items():
         with formats.opened(path) as file:

@@ -33,8 +33,8 @@ class TestOptions(Declared):
 
     test: str = option(
         "randomisation",
-        "Significance test: paired approximate randomisation, or the matched-pairs"
-        " segment test (WER only).",
+        "Significance test: paired approximate randomisation, paired bootstrap"
+        " resampling as in sacreBLEU, or the matched-pairs segment test (WER only).",
         choices=TESTS,
     )
     by_speaker: bool = option(

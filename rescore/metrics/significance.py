@@ -180,6 +180,35 @@ def _sums(samples: npt.NDArray[Any], statistics: Counts) -> Counts:
     return np.rint(samples.astype(np.float64) @ statistics).astype(np.int64)
 
 
+def paired_bootstrap(
+    metric: Metric, first: Sequence[Counts], second: Sequence[Counts]
+) -> float:
+    """Return the p-value of paired bootstrap resampling (Koehn 2004), as in sacreBLEU
+    (`--paired-bs`): the share of samples whose difference exceeds the mean difference
+    of all samples by more than the observed difference.
+
+    Args:
+        metric: The metric whose difference is tested.
+        first: The statistics (k,) of each unit under the first system.
+        second: The statistics (k,) of each unit under the second system.
+    """
+
+    def total(rows: Sequence[Counts]) -> Values:
+        return metric.values(np.sum(rows, axis=0, dtype=np.int64, keepdims=True))
+
+    def samples(rows: Sequence[Counts]) -> Values:
+        return metric.values(_samples(rows))
+
+    observed = np.abs(np.subtract(total(first), total(second)))[0]
+    of_samples = np.abs(np.subtract(samples(first), samples(second)))
+    differences: Values = of_samples[np.isfinite(of_samples)]
+    if not differences.any():
+        return 1.0  # sacreBLEU has 1 / 1001 for equal outputs
+    at_chance = differences - differences.mean()
+    larger = int((at_chance > observed + ROUNDING).sum())
+    return (larger + 1) / (len(differences) + 1)
+
+
 # --- tests ---------------------------------------------------------------------------
 
 
@@ -203,6 +232,10 @@ class Randomisation:
     """The settings of the test, for signatures."""
     by_units = True
     """Whether the test can exchange or draw speakers instead of utterances."""
+    exchanges = True
+    """Whether the test exchanges units, so that few units have no low p-value; other
+    tests need no such attribute.
+    """
 
     def p_value(
         self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice
@@ -218,6 +251,28 @@ class Randomisation:
         ours = [chosen.counts for chosen in first]
         theirs = [chosen.counts for chosen in second]
         return paired_randomisation(metric, ours, theirs)
+
+
+class Bootstrap:
+    """Paired bootstrap resampling (Koehn 2004), with sacreBLEU's samples."""
+
+    signature = f"samples={SAMPLES},seed={SEED}"
+    by_units = True
+
+    def p_value(
+        self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice
+    ) -> float:
+        """Return the p-value of the difference between two choices.
+
+        Args:
+            metric: The metric whose difference is tested.
+            lists: The lists; not used, as the choices are sums of units.
+            first: The choice of the first system.
+            second: The choice of the second system.
+        """
+        ours = [chosen.counts for chosen in first]
+        theirs = [chosen.counts for chosen in second]
+        return paired_bootstrap(metric, ours, theirs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from rescore.deciding import Decided, first_pass
 from rescore.errors import counted
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_texts
-from rescore.metrics.significance import PairedTest
+from rescore.metrics.significance import Choice, PairedTest
 from rescore.nbest import NbestList
 from rescore.parts import STYLES
 from rescore.reports import groups
@@ -43,6 +43,8 @@ from rescore.styles import figure, marked_worse, p_value
 from rescore.tuning.phrases import bonus_phrases, notes
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
 
+ABOVE = "above"
+"""For --against: each row is compared with the row above it."""
 JSON = "json"
 """Beside `STYLES`: all figures, in full precision."""
 
@@ -95,6 +97,10 @@ class Comparison:
     """Of the first pass."""
     others: dict[str, float] = field(default_factory=dict)
     """Further metrics of the first pass on test, in percent, by name."""
+    first_p_value: float | None = None
+    """Of the first pass against the row of --against; None without it."""
+    against: str | None = None
+    """The row that p-values compare with, or `above`; None if it is the first pass."""
     rows: list[Compared] = field(default_factory=list)
     groups: Groups | None = None
     """Figures of groups of test lists; None if nothing is grouped."""
@@ -108,15 +114,26 @@ class Comparison:
         about = (
             f"{self.source}: {counted(self.utterances, 'utterance')},"
             f" {counted(self.hypotheses, 'hypothesis')}; weights tuned on"
-            f" {self.dev_source}; p against the {self.baseline}"
+            f" {self.dev_source}; p against the {self._compared_with}"
         )
-        if without:
+        if without and self.against is None:
             about += "; rows `without MODEL` have p against all models"
         return about + (
             ", and a word bonus as all models have"
             if any(WORDS in row.weights for row in without)
             else ""
         )
+
+    @property
+    def _compared_with(self) -> str:
+        """The words after "p against the "."""
+        if self.against is None:
+            return self.baseline
+        return "row above" if self.against == ABOVE else f"row {self.against}"
+
+    def __str__(self) -> str:
+        """Return the table as text, with what p-values compare."""
+        return render(self, "text")
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -144,8 +161,8 @@ class Entry(NamedTuple):
     speed: float | None
     """Hypotheses scored a second; None where scores were looked up."""
     ablation: bool = False
-    """Whether something is left out of all together: the row is compared with that, and
-    no other row with it.
+    """Whether a model is left out of all models together: the row is compared with the
+    row of all models, and no other row with it.
     """
 
 
@@ -158,9 +175,10 @@ def compare(
     sources: tuple[str, str] = ("test", "dev"),
     also: Sequence[Metric] = (),
     by: str | None = None,
+    against: str | None = None,
 ) -> Comparison:
     """Return the figures of entries on the same lists, each with a p-value against the
-    first pass.
+    first pass, or against another row.
 
     The p-value of an ablation is against the entry before the ablations: all models
     together.
@@ -174,6 +192,8 @@ def compare(
         sources: Names of test and dev lists.
         also: Further metrics to report.
         by: What the figures of groups are grouped by; None for no groups.
+        against: The name of the row that p-values compare with, or `above` for the
+            row above each; None for the first pass.
     """
     warn_of_texts(metric, lists)
     warn_of_few(test, metric, lists)
@@ -195,16 +215,16 @@ def compare(
         dev_first_pass=dev_figures.value(dev_first),
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
         others={each.name: text_value(each, lists, first_texts) for each in also},
-        baseline=MIXTURE if Dataset.of(lists).header.systems else FIRST,
+        baseline=baseline_of(lists),
+        against=against,
     )
-    together = first
-    name_of_together = result.baseline
-    texts_of_row = {result.baseline: first_texts}
+    texts = {result.baseline: first}
+    together = result.baseline
     for entry in entries:
-        texts_of_row[entry.name] = entry.decided.texts
         chosen = figures.of(entry.decided.texts)
-        against = together if entry.ablation else first
-        row = _compared(entry, figures.row(entry.name, chosen, against, False), result)
+        texts[entry.name] = chosen
+        measured = figures.row(entry.name, chosen, interval=False)
+        row = _compared(entry, measured, result)
         weights = entry.decided.weights
         row.signature = str(sign(metric, entry.decided.lists, weights, test=test))
         for each in also:
@@ -212,15 +232,47 @@ def compare(
                 each, entry.decided.lists, entry.decided.texts
             )
         if entry.ablation:
-            row.against = name_of_together
+            row.against = together
         else:
-            together = chosen
-            name_of_together = entry.name
+            together = entry.name
             row.notes = _notes(weights, metric)
         result.rows.append(row)
+    _add_p_values(result, figures, texts)
     if by is not None:
-        result.groups = grouped(by, [metric], lists, texts_of_row)
+        rows = {}
+        for name, choice in texts.items():
+            rows[name] = [chosen.text for chosen in choice]
+        result.groups = grouped(by, [metric], lists, rows)
     return result
+
+
+def baseline_of(lists: Sequence[NbestList]) -> str:
+    """Return the name of the row of the first pass: of several systems the mixture."""
+    return MIXTURE if Dataset.of(lists).header.systems else FIRST
+
+
+def _add_p_values(
+    result: Comparison, figures: Figures, texts: Mapping[str, Choice]
+) -> None:
+    """Test each row against the row that it is compared with."""
+
+    def p_value(against: str, name: str) -> float:
+        choices = texts[against], texts[name]
+        return figures.test.p_value(figures.metric, figures.lists, *choices)
+
+    above = result.baseline
+    for row in result.rows:
+        if result.against == ABOVE:
+            row.against = above
+        elif result.against is not None:
+            row.against = result.against
+        if row.against != row.name:
+            row.p_value = p_value(row.against, row.name)
+        above = row.name
+    if result.against is None or result.against == ABOVE:
+        return
+    if result.against != result.baseline:
+        result.first_p_value = p_value(result.against, result.baseline)
 
 
 def _compared(entry: Entry, measured: Row, result: Comparison) -> Compared:
@@ -291,7 +343,8 @@ def _records(comparison: Comparison) -> list[dict[str, Any]]:
         dev: comparison.dev_first_pass,
         test: comparison.first_pass,
     }
-    rows: list[dict[str, Any]] = [oracle | none, first | none | comparison.others]
+    of_first = none | comparison.others | {"p": comparison.first_p_value}
+    rows: list[dict[str, Any]] = [oracle | none, first | of_first]
     for row in comparison.rows:
         record = {"name": row.name, "weight": _weight(row), dev: row.dev}
         record |= {test: row.value, **row.others}

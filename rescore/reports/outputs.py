@@ -140,7 +140,7 @@ def output_details(metric: Metric, first: Output, last: Output) -> list[dict[str
 def warn_of_few(test: PairedTest, metric: Metric, lists: Sequence[NbestList]) -> None:
     """Say so where there are too few units for a low p-value."""
     number = len(test.by_unit(lists, [np.zeros(1, dtype=np.int64)] * len(lists)))
-    if number >= FEWEST or not TESTS[test.name].by_units:
+    if number >= FEWEST or not getattr(TESTS[test.name], "exchanges", False):
         return
     whole = all(nbest.recording == nbest.id for nbest in lists)
     unit = "speaker" if test.by_speaker else "recording" if whole else "utterance"

@@ -8,6 +8,7 @@ import csv
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -231,6 +232,41 @@ def test_compare(
     assert_one_line_error(
         rescore("compare", lists, "--dev", lists, *lms, "-o", "t.doc"), "t.doc", ".md"
     )
+
+
+def test_rows_are_compared_with_another_row(
+    rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path
+) -> None:
+    """A row has the same p-value against a row as the row has against it, and the rows
+    above are the first pass and the rows before.
+    """
+    lms = ("--lm", f"bilm:{models['bilm']}", "--lm", arpa)
+
+    def table(*against: str) -> dict[str, Any]:
+        done = rescore("compare", lists, "--dev", lists, *lms, *against, "-o", "t.json")
+        assert done.returncode == 0, done.stderr
+        found: dict[str, Any] = json.loads((tmp_path / "t.json").read_text())
+        return found
+
+    usual, model, above = (
+        table(*line) for line in ((), ("--against", "ngram"), ("--against", "above"))
+    )
+    first, other, both, *_ = usual["rows"]
+    assert usual["first_p_value"] is None and first["against"] == "first pass"
+    assert model["first_p_value"] == other["p_value"]
+    against = {row["name"]: (row["against"], row["p_value"]) for row in model["rows"]}
+    assert against["ngram"] == ("ngram", None)
+    others = [value for name, value in against.items() if name != "ngram"]
+    assert {name for name, _ in others} == {"ngram"}
+    rows = above["rows"]
+    names = ["first pass", *(row["name"] for row in rows)]
+    assert [row["against"] for row in rows] == names[:-1]
+    assert rows[0]["p_value"] == first["p_value"]
+    assert rows[1]["p_value"] == against["bilm"][1]
+    assert rows[2]["p_value"] == against[both["name"]][1]
+    done = rescore("compare", lists, "--dev", lists, *lms, "--against", "b")
+    assert done.returncode == 2
+    assert "--against b: no such row; the rows are first pass, bilm," in done.stderr
 
 
 def test_compare_translations(

@@ -608,6 +608,7 @@ SCENARIOS: dict[str, dict[str, str]] = {
         "confidence": "! forced.jsonl -o c.jsonl --weights lm.json | --force-weights",
         "serve": "--lm ngram:other/one --weights lm.json | --force-weights",
     },
+    "--against": {"*": "| --against 'ngram:one'"},
     "--threshold": {"*": "| --threshold 1"},
     "--case": {"*": "! case.txt --words words | --no-case"},
     "--whole": {

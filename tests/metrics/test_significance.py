@@ -20,6 +20,7 @@ from rescore.metrics.mapsswe import matched_pairs
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.significance import (
     confidence_interval,
+    paired_bootstrap,
     paired_interval,
     paired_randomisation,
 )
@@ -83,6 +84,8 @@ def test_p_values_are_sacrebleus(metric: Bleu | Chrf, seed: int) -> None:
             found = paired_randomisation(metric, rows[0], rows[1], trials=1000)
             assert found == pytest.approx(result.p_value, abs=2e-3)
         else:  # the same samples
+            found = paired_bootstrap(metric, rows[0], rows[1])
+            assert found == pytest.approx(result.p_value, abs=2e-3)
             low, high = confidence_interval(metric, rows[1])
             assert (high - low) / 2 == pytest.approx(result.ci, abs=0.02)
 
@@ -93,6 +96,8 @@ def test_extremes() -> None:
     bad = metric.statistics(["x y"] * 40, [("a b",)] * 40)
     assert paired_randomisation(metric, good, good) == 1
     assert paired_randomisation(metric, good, bad) < 0.01
+    assert paired_bootstrap(metric, good, good) == 1
+    assert paired_bootstrap(metric, good, bad) < 0.01
     assert confidence_interval(metric, bad) == (100, 100)
 
 
