@@ -491,7 +491,7 @@ def _warn_of_forms(metric: Metric, lists: Sequence[NbestList]) -> None:
     if words.whisper_basic and any(map(_VOWEL_MARKS.search, references)):
         log.warning(
             "--whisper-basic removes the vowels of this script, which are marks; give"
-            " --drop-punctuation, which keeps marks, instead"
+            " --unicode-basic, which keeps marks, instead"
         )
 
 
