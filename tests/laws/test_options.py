@@ -477,6 +477,7 @@ SCENARIOS: dict[str, dict[str, str]] = {
         "analyse": "--metric bleu | --tokenize char",
         "correlate": "| --tokenize char",
     },
+    "--collar": {"*": "| --collar 2"},  # acts in tests/asr/test_sessions.py
     "--comet-model": {
         "*": "--metric bleu --metric comet --src test.src | --comet-model d",
         "tune": "--metric bleu --src dev.src | --comet-model d",

@@ -194,6 +194,7 @@ SCENARIOS = {
 NOT_HERE = {
     "RunConfig.whisper_english": "needs the package of Whisper's normaliser",
     "RunConfig.whisper_basic": "needs the package of Whisper's normaliser",
+    "RunConfig.collar": "needs the package meeteval",
     "RunConfig.numbers": "needs the package text2num",
     "RunConfig.open_asr": "needs the leaderboard's code",
     "RunConfig.model": "needs a model of COMET",
