@@ -115,8 +115,8 @@ def command(
     if weights.dev:
         dev = inputs.read_dev(weights.dev, weights.dev_ref, weights.dev_src)
     outputs.check_all(lists, times)
-    with options.scoring_bar(config, lists, dev) as bar:
-        outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
+    with options.scoring_progress(config, lists, dev) as progress:
+        outcome = pipeline.run(lists, config, dev, lms.load, progress)
     reported = reporting.report or reporting.table
     if reported and outcome.results.dev and dev is not None:
         on_dev = pipeline.decide_all(outcome.plan, outcome.weights, outcome.dev or ())
