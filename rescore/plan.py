@@ -26,7 +26,7 @@ from rescore.decision.mixture import Mixture, named
 from rescore.errors import OptionError, UserError
 from rescore.expansion import Expansion, asked, configured
 from rescore.features import Reason, Situation, WeightKind, all_features
-from rescore.given import given_weights, no_columns
+from rescore.given import check_card_suits, given_weights, no_columns
 from rescore.lms import LanguageModel, each, load_all, origin, with_own_columns
 from rescore.metrics import (
     DEFAULTS,
@@ -44,7 +44,7 @@ from rescore.nbest import NbestList
 from rescore.parts import FEATURES
 from rescore.refusals import check_decision, refuse_several_sources, refuse_tuning
 from rescore.taken import check_read, flags_set
-from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
+from rescore.tuning import FIRST_PASS_ALONE, TunedBy, TuningOptions, Weights
 from rescore.tuning.agreement import Agreement
 from rescore.tuning.folds import choose_columns
 
@@ -601,6 +601,8 @@ class _Resolver:
         if not columns and self._config.weights:
             columns = choose_columns(self._at.lists, self._config.columns)
         weights = given_weights(self._config, columns)
+        if weights.tuned.by is TunedBy.CARD:
+            check_card_suits(self._config, self._at.lists)
         self._at.note("weights", weights.tuned, "neither --dev nor --folds")
         origins = {lm.name: origin(lm, plan.norm) for lm in plan.models}
         return replace(weights, columns=origins)

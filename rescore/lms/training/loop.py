@@ -50,6 +50,12 @@ LARGEST_GRADIENT = 1.0
 LINE_STEPS = 200
 LINE_SECONDS = 30.0
 """A line about the progress is due after this number of steps or seconds."""
+LEAST_SHARE = 0.1
+"""The share of --minutes that is for updates, however long reading takes."""
+FORWARD = 0.5
+"""The time of a token in a validation, as a share of its time in an update, before a
+validation was measured.
+"""
 RATES = ("learning_rate", "dropout", "weight_decay", "warmup", "decay")
 """The options that a resumed training may change."""
 
@@ -205,6 +211,9 @@ class TrainingState:
 
     step: int = 0
     seconds: float = 0.0
+    """Seconds of updates."""
+    other_seconds: float = 0.0
+    """Seconds of reading the text and of validations."""
     tokens: int = 0
     validation_loss: float | None = None
     """The mean of the tasks' losses."""
@@ -287,6 +296,7 @@ class Trainer:
         self.schedule = list(schedule)
         self.tasks = {task.name: task for task in schedule}
         self.progress = TrainingState(rates=self._rates())
+        self._validation_seconds: float | None = None
         self._adapts = options.start is not None
         self._validated = time.monotonic()
         self._best: dict[str, Tensor] = {}
@@ -334,9 +344,25 @@ class Trainer:
     def _done(self) -> float:
         """Return the share of the training that is done; 1 or more at its end."""
         if self.options.minutes is not None:
-            return self.progress.seconds / (60 * self.options.minutes)
+            whole = 60 * self.options.minutes
+            others = self.progress.other_seconds + self._last_validation()
+            return self.progress.seconds / max(LEAST_SHARE * whole, whole - others)
         assert self.options.steps is not None
         return self.progress.step / self.options.steps
+
+    def _last_validation(self) -> float:
+        """Return the seconds that the validation at the end will take: as the one
+        before, else by its tokens.
+        """
+        if self._validation_seconds is not None:
+            return self._validation_seconds
+        tokens = 0.0
+        for task in self.tasks.values():
+            corpus = task.corpus
+            length = corpus.training_tokens / max(1, len(corpus))
+            tokens += length * corpus.held_out_sentences
+        progress = self.progress
+        return FORWARD * tokens * progress.seconds / max(1, progress.tokens)
 
     @property
     def is_done(self) -> bool:
@@ -479,6 +505,7 @@ class Trainer:
             report: Called with a line for each task.
         """
         self.network.eval()
+        began = time.monotonic()
         progress = self.progress
         for name, task in self.tasks.items():
             loss, accuracy = self._validation_loss(task)
@@ -494,6 +521,9 @@ class Trainer:
         self.network.train()
         progress.validation_loss = sum(progress.losses.values()) / len(progress.losses)
         self._validated = time.monotonic()
+        if not self.is_done:  # the one at the end is in the estimate
+            self._validation_seconds = self._validated - began
+            progress.other_seconds += self._validation_seconds
         progress.validated_share = self._done()
         if self._adapts:
             self._keep_best()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from itertools import chain
 from pathlib import Path
 
@@ -47,6 +48,7 @@ def train(
     Raises:
         UserError: An option, a text or a folder is not valid.
     """
+    began = time.monotonic()
     bound_kernels()
     _check(kind, options)
     tokenizer = _prepare(kind, options, report)
@@ -56,7 +58,7 @@ def train(
         checkpoint.save(options.out, network, tokenizer)
         return
     try:
-        _run(kind, options, network, tokenizer, report)
+        _run(kind, options, network, tokenizer, report, began)
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
         state = options.out / STATE
         if state.is_file():
@@ -187,8 +189,9 @@ def _run(
     network: Network,
     tokenizer: Tokenizer,
     report: Report,
+    began: float,
 ) -> None:
-    """Train, and write the model and its card."""
+    """Train, and write the model and its card; `began` is when the command began."""
     lessons = lessons_of(options.lessons, kind)
     window = options.window(network.config)
     for lesson in lessons:
@@ -206,6 +209,7 @@ def _run(
     trainer = Trainer(network, tokenizer, tasks, options, options.out)
     if options.resume:
         trainer.resume()
+    trainer.progress.other_seconds += time.monotonic() - began
     _report_start(kind.name, trainer, text, report)
     trainer.run(report)
     trainer.export()
@@ -236,7 +240,7 @@ def _report_start(kind: str, trainer: Trainer, text: Corpus, report: Report) -> 
     if options.minutes is None:
         length = f"{counted(options.steps or 0, 'step')} (--steps)"
     else:
-        length = f"{options.minutes:g} min (--minutes)"
+        length = f"{options.minutes:g} min (--minutes), reading included"
     report(f"training stops after at most {length}")
 
 
