@@ -315,7 +315,7 @@ WHOLE = "rescore.asr.formats.whole:measured_recordings"
 --whole`.
 """
 
-SESSIONS = "rescore.asr.sessions:measured_sessions"
+SESSIONS = "rescore.asr.formats.sessions:measured_sessions"
 """Reads recordings with their speakers, and their references, for metrics that read
 sessions.
 """

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rescore.asr.sessions import (
+from rescore.asr.formats.sessions import (
     Segment,
     measured_sessions,
     read_sessions,

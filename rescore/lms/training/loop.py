@@ -41,6 +41,10 @@ CHECKPOINT_SECONDS = 300.0
 """Seconds between two checkpoints."""
 VALIDATION_SECONDS = 600.0
 """Seconds between two validations."""
+VALIDATION_PAUSE = 4.0
+"""Where --minutes limit an adaptation, it trains this number of times as long as a
+validation takes before the next validation.
+"""
 VALIDATIONS = 10
 """Validations of an adaptation, beside those due by time."""
 PATIENCE = 3
@@ -297,6 +301,10 @@ class Trainer:
         self.tasks = {task.name: task for task in schedule}
         self.progress = TrainingState(rates=self._rates())
         self._validation_seconds: float | None = None
+        self._held_out_tokens = 0
+        for task in self.tasks.values():
+            corpus = task.corpus
+            self._held_out_tokens += corpus.tokens - corpus.training_tokens
         self._adapts = options.start is not None
         self._validated = time.monotonic()
         self._best: dict[str, Tensor] = {}
@@ -356,13 +364,9 @@ class Trainer:
         """
         if self._validation_seconds is not None:
             return self._validation_seconds
-        tokens = 0.0
-        for task in self.tasks.values():
-            corpus = task.corpus
-            length = corpus.training_tokens / max(1, len(corpus))
-            tokens += length * corpus.held_out_sentences
         progress = self.progress
-        return FORWARD * tokens * progress.seconds / max(1, progress.tokens)
+        each = progress.seconds / max(1, progress.tokens)
+        return FORWARD * self._held_out_tokens * each
 
     @property
     def is_done(self) -> bool:
@@ -448,6 +452,10 @@ class Trainer:
             return True
         if not self._adapts or self.is_done:
             return False
+        if self.options.minutes is not None:
+            pause = VALIDATION_PAUSE * (self._validation_seconds or 0.0)
+            if time.monotonic() - self._validated < pause:
+                return False
         return self._done() - self.progress.validated_share >= 1 / VALIDATIONS
 
     def _batches(self) -> Iterator[tuple[Objective, SentenceBatch]]:

@@ -444,6 +444,51 @@ main()
 """A program as `rescore`, whose trainings write a checkpoint after each step."""
 
 
+@pytest.mark.parametrize("reading", [0.0, 60.0, 130.0, 900.0])
+@pytest.mark.parametrize("validating", [0.5, 20.0])
+@pytest.mark.parametrize("adapts", [False, True])
+def test_minutes_include_reading_and_validations(
+    adapts: bool,
+    validating: float,
+    reading: float,
+    tmp_path: Path,
+    tokenizer: Tokenizer,
+    config: NetworkConfig,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The learning rate falls to 0 within this time. A tenth of it is for updates."""
+    clock = [0.0]
+    settings = {"minutes": 3.0, "steps": None}
+    trained = trainer(tmp_path, tokenizer, config, settings)
+    monkeypatch.setattr(loop.time, "monotonic", lambda: clock[0])
+    trained._adapts = adapts
+    rates = []
+
+    def update(objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
+        rates.append(trained.learning_rate())
+        clock[0] += 0.5
+        return 1.0, int(batch.lengths.sum())
+
+    def validation_loss(task: Task) -> tuple[float, None]:
+        clock[0] += validating
+        return 1.0 / (1 + clock[0]), None
+
+    monkeypatch.setattr(trained, "update", update)
+    monkeypatch.setattr(trained, "_validation_loss", validation_loss)
+    clock[0] += reading
+    trained.progress.other_seconds += reading
+    trained.run(lambda line: None)
+    updates = 0.5 * len(rates)
+    assert trained.is_done and rates[-1] < 0.2 * max(rates)
+    assert updates >= 180 * loop.LEAST_SHARE
+    if updates < 180 * loop.LEAST_SHARE + 1:
+        return  # reading took nearly all
+    # the time of the last validation is known from another, or estimated
+    assert clock[0] <= 180 + validating + 1
+    if adapts:
+        assert 180 - validating - 1 <= clock[0] <= 181
+
+
 def test_command_killed_and_resumed(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
     train = (*TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "30")
