@@ -6,6 +6,7 @@ other code looks into the first list of a set.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -14,6 +15,8 @@ import numpy.typing as npt
 from rescore.columns import FIRST_PASS, FROM_FILE, Role
 from rescore.nbest import NO_HEADER, Header, NbestList
 
+LANGUAGE_MODELS = {"lm", "nnlm", "rnnlm", "ngram"}
+"""What toolkits call the scores of language models in their names of components."""
 FEWEST = 20
 """Lists that are enough to say how much scores differ within a list."""
 ROUNDING = 1e-4
@@ -66,6 +69,17 @@ class Dataset(list[NbestList]):
             if not np.allclose(np.sort(scores)[::-1], ranks, atol=ROUNDING):
                 return False
         return bool(several)
+
+    @property
+    def searched_with(self) -> str:
+        """The component of the first pass that is a language model's score, by its
+        name, such as ESPnet's `lm`; empty if no component is known to be one.
+        """
+        for name in self.columns(Role.COMPONENT):
+            parts = re.split(r"[^a-z]+", name.lower())
+            if not LANGUAGE_MODELS.isdisjoint(parts):
+                return name
+        return ""
 
     @property
     def spread(self) -> float | None:

@@ -71,8 +71,9 @@ def check_card_suits(config: RunConfig, lists: Sequence[NbestList]) -> None:
         lists: The lists that the weight will decide.
 
     Raises:
-        UserError: The first pass is the order of the lists, or its scores differ much
-            less within a list than where the weight was tuned.
+        UserError: The first pass is the order of the lists, has a language model
+            already, or its scores differ much less within a list than where the weight
+            was tuned.
     """
     spec = config.lms[0]
     several = Dataset(lists)
@@ -82,6 +83,12 @@ def check_card_suits(config: RunConfig, lists: Sequence[NbestList]) -> None:
         raise UserError(
             f"{several.header.place}the first pass is the rank, not a score, and"
             f" {weight} is for log-probabilities; {instead}"
+        )
+    component = several.searched_with
+    if component and weight_spread(spec) is not None:
+        raise UserError(
+            f"{several.header.place}the first pass has a language model already"
+            f" (column {component}), and {weight} was tuned without one; {instead}"
         )
     tuned_on = weight_spread(spec)
     spread = several.spread

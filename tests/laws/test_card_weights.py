@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
+from rescore.columns import Column, Role
 from rescore.dataset import FEWEST, Dataset
 from rescore.given import NARROW
 from rescore.lms.backends import shipped_models
@@ -88,6 +89,23 @@ def test_a_weight_is_applied_to_scores_like_its_own(
     assert f"{recommended_weight(name):g} of {name}" in done.stderr
     given = rescore(*ROADS[road], "--lm", name, "--weight", "0.1")
     assert given.returncode == 0, given.stderr
+
+
+@pytest.mark.parametrize("column", ["lm", "lm_score", "NGRAM", "ctc", "film"])
+def test_a_first_pass_with_a_language_model(column: str, rescore: Run) -> None:
+    lists = some_lists("2")
+    records = {column: Column("espnet2", "", "", "", Role.COMPONENT)}
+    for nbest in lists:
+        nbest.header = nbest.header.with_records(records)
+        for hypothesis in nbest.hypotheses:
+            hypothesis.scores[column] = -1.0
+    is_model = column not in ("ctc", "film")
+    assert bool(Dataset(lists).searched_with) is is_model
+    formats.write(lists, "l.jsonl")
+    done = rescore("run", "l.jsonl", "--lm", "tta-small")
+    assert (done.returncode == 2) is is_model, done.stderr
+    if is_model:
+        assert_one_line_error(done, f"(column {column})", *ADVICE)
 
 
 def test_ranks_in_a_scored_file_are_ranks(rescore: Run) -> None:
