@@ -36,7 +36,7 @@ from rescore.lms.training.options import NeuralOptions
 log = logging.getLogger(__name__)
 
 STATE = "training.safetensors"
-"""The file of a saved state, in the folder of the model."""
+"""The file of a saved state, in the folder of the training's state."""
 CHECKPOINT_SECONDS = 300.0
 """Seconds between two checkpoints."""
 VALIDATION_SECONDS = 600.0
@@ -277,6 +277,7 @@ class Trainer:
         schedule: Sequence[Task],
         options: NeuralOptions,
         folder: Path,
+        state_folder: Path | None = None,
     ) -> None:
         """Prepare a training from its beginning.
 
@@ -286,7 +287,8 @@ class Trainer:
             schedule: The tasks of the batches in turn, repeated; a task may occur
                 several times.
             options: The options of the training.
-            folder: The folder of the saved state and of the model.
+            folder: The folder of the model.
+            state_folder: The folder of the saved state; None for that of the model.
         """
         self.device = choose_device(options.device)
         if self.device.type == "cuda":
@@ -297,6 +299,7 @@ class Trainer:
         self.tokenizer = tokenizer
         self.options = options
         self.folder = folder
+        self.state_folder = state_folder or folder
         self.schedule = list(schedule)
         self.tasks = {task.name: task for task in schedule}
         self.progress = TrainingState(rates=self._rates())
@@ -589,7 +592,7 @@ class Trainer:
             "belongs_to": json.dumps(self.belongs_to),
         }
         whole = {name: value.contiguous() for name, value in tensors.items()}
-        checkpoint.write_tensors(self.folder / STATE, whole, about)
+        checkpoint.write_tensors(self.state_folder / STATE, whole, about)
 
     def resume(self) -> None:
         """Restore the state that `save` wrote.
@@ -597,7 +600,7 @@ class Trainer:
         Raises:
             UserError: The file is damaged, or belongs to another training.
         """
-        path = self.folder / STATE
+        path = self.state_folder / STATE
         about, tensors = _read_state(path)
         _check_same(path, json.loads(about.get("belongs_to", "{}")), self.belongs_to)
         # files of other versions have more or less
