@@ -6,10 +6,21 @@ other code looks into the first list of a set.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 
-from rescore.columns import FROM_FILE, Role
+import numpy as np
+import numpy.typing as npt
+
+from rescore.columns import FIRST_PASS, FROM_FILE, Role
 from rescore.nbest import NO_HEADER, Header, NbestList
+
+LANGUAGE_MODELS = {"lm", "nnlm", "rnnlm", "ngram"}
+"""What toolkits call the scores of language models in their names of components."""
+FEWEST = 20
+"""Lists that are enough to say how much scores differ within a list."""
+ROUNDING = 1e-4
+"""By which scores in a file may differ from the exact log of a rank."""
 
 
 class Dataset(list[NbestList]):
@@ -46,6 +57,50 @@ class Dataset(list[NbestList]):
             if name in records and records[name] != FROM_FILE:
                 of_models.append(name)
         return of_models or columns
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether the first pass is the order of the lists: minus the natural log of
+        the rank, as for lists without scores. Lists of one hypothesis do not count.
+        """
+        several = [scores for scores in self._first_pass() if len(scores) > 1]
+        for scores in several:
+            ranks = -np.log(np.arange(1, len(scores) + 1))
+            if not np.allclose(np.sort(scores)[::-1], ranks, atol=ROUNDING):
+                return False
+        return bool(several)
+
+    @property
+    def searched_with(self) -> str:
+        """The component of the first pass that is a language model's score, by its
+        name, such as ESPnet's `lm`; empty if no component is known to be one.
+        """
+        for name in self.columns(Role.COMPONENT):
+            parts = re.split(r"[^a-z]+", name.lower())
+            if not LANGUAGE_MODELS.isdisjoint(parts):
+                return name
+        return ""
+
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation of first-pass scores within a list, in nats, as the
+        mean over lists; None for fewer than `FEWEST` lists of several hypotheses.
+        """
+        deviations = []
+        for scores in self._first_pass():
+            finite = scores[np.isfinite(scores)]
+            if len(finite) > 1:
+                deviations.append(finite.std())
+        return float(np.mean(deviations)) if len(deviations) >= FEWEST else None
+
+    def _first_pass(self) -> Iterator[npt.NDArray[np.float64]]:
+        """Yield the first-pass scores of each list, as far as hypotheses have one."""
+        for nbest in self:
+            scores = []
+            for hypothesis in nbest.hypotheses:
+                if FIRST_PASS in hypothesis.scores:
+                    scores.append(hypothesis.scores[FIRST_PASS])
+            yield np.array(scores, dtype=np.float64)
 
     def columns(self, *roles: Role) -> list[str]:
         """Return the names of the columns of some roles, in the order of the file."""

@@ -11,7 +11,7 @@ from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.features import all_features
-from rescore.lms.cards import recommended_weight
+from rescore.lms.cards import recommended_weight, weight_spread
 from rescore.nbest import NbestList
 from rescore.tuning import Tuned, TunedBy, Weights
 
@@ -54,6 +54,52 @@ def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
         )
     lm = dict(zip(columns, numbers, strict=True))
     return Weights.interpolation(lm, tuned, bonuses)
+
+
+NARROW = 3.0
+"""A card's weight is not applied where scores differ less than on the lists that it was
+tuned on, by more than this factor: the language model would outweigh the first pass.
+Where scores differ more, the weight has less effect than it might, and does no harm.
+"""
+
+
+def check_card_suits(config: RunConfig, lists: Sequence[NbestList]) -> None:
+    """Raise an error if first-pass scores are unlike those that a card's weight is for.
+
+    Args:
+        config: What was asked, with one model, without a weight.
+        lists: The lists that the weight will decide.
+
+    Raises:
+        UserError: The first pass is the order of the lists, has a language model
+            already, or its scores differ much less within a list than where the weight
+            was tuned.
+    """
+    spec = config.lms[0]
+    several = Dataset(lists)
+    instead = "give --dev LISTS, --folds 5 or --weight NUMBER"
+    weight = f"the weight {recommended_weight(spec):g} of {spec}'s card"
+    if several.is_ranked:
+        raise UserError(
+            f"{several.header.prefix}the first pass is the rank, not a score, and"
+            f" {weight} is for log-probabilities; {instead}"
+        )
+    component = several.searched_with
+    if component and weight_spread(spec) is not None:
+        raise UserError(
+            f"{several.header.prefix}the first pass has a language model already"
+            f" (column {component}), and {weight} was tuned without one; {instead}"
+        )
+    tuned_on = weight_spread(spec)
+    spread = several.spread
+    if tuned_on is None or spread is None or several.header.means:
+        return
+    if spread * NARROW < tuned_on:
+        raise UserError(
+            f"{several.header.prefix}first-pass scores of a list differ by"
+            f" {spread:.2g} (standard deviation), and by {tuned_on:.2g} where {weight}"
+            f" was tuned; {instead}"
+        )
 
 
 def no_columns(name: str, lists: Sequence[NbestList]) -> str:

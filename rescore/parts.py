@@ -315,6 +315,11 @@ WHOLE = "rescore.asr.formats.whole:measured_recordings"
 --whole`.
 """
 
+SESSIONS = "rescore.asr.formats.sessions:measured_sessions"
+"""Reads recordings with their speakers, and their references, for metrics that read
+sessions.
+"""
+
 KINDS: Registry[Any] = Registry(
     "kind of language model",
     {
@@ -519,6 +524,14 @@ METRICS: Registry[Any] = Registry(
         "chrf": ("rescore.metrics.mt:Chrf", "chrF2, as sacreBLEU"),
         "chrf++": ("rescore.metrics.mt:ChrfPlusPlus", "chrF2++, as sacreBLEU"),
         "comet": ("rescore.mt.comet:Comet", "COMET, of --comet-model"),
+        "cpwer": (
+            "rescore.asr.session_metrics:SpeakersErrorRate",
+            "word error rate of recordings with speakers (cpWER), as meeteval",
+        ),
+        "tcpwer": (
+            "rescore.asr.session_metrics:TimedSpeakersErrorRate",
+            "cpWER with the times of words (tcpWER), as meeteval",
+        ),
         "ter": ("rescore.metrics.mt:Ter", "translation edit rate, as sacreBLEU; slow"),
     },
     "rescore.metrics",

@@ -30,7 +30,7 @@ from rescore.expansion import (
     with_needs_of_expansions,
 )
 from rescore.features import Reason, Situation, WeightKind, all_features
-from rescore.given import given_weights, no_columns
+from rescore.given import check_card_suits, given_weights, no_columns
 from rescore.lms import LanguageModel, each, load_all, record_of, with_own_columns
 from rescore.metrics import (
     DEFAULTS,
@@ -50,7 +50,7 @@ from rescore.parts import FEATURES
 from rescore.refusals import check_decision, refuse_several_sources, refuse_tuning
 from rescore.reports.groups import labels
 from rescore.taken import check_read, flags_set
-from rescore.tuning import FIRST_PASS_ALONE, TuningOptions, Weights
+from rescore.tuning import FIRST_PASS_ALONE, TunedBy, TuningOptions, Weights
 from rescore.tuning.agreement import Agreement
 from rescore.tuning.folds import choose_columns
 from rescore.tuning.weights import TunedFor
@@ -676,6 +676,8 @@ class _Resolver:
         if not columns and self._config.weights:
             columns = choose_columns(self._at.lists, self._config.columns)
         weights = given_weights(self._config, columns)
+        if weights.tuned.by is TunedBy.CARD:
+            check_card_suits(self._config, self._at.lists)
         self._at.note("weights", weights.tuned, "neither --dev nor --folds")
         records = {lm.name: record_of(lm, plan.norm) for lm in plan.models}
         return replace(weights, columns=records)

@@ -33,7 +33,8 @@ from rescore.lms.config import NetworkConfig
 from rescore.lms.lexicon import Lexicon
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.vocabulary import train_wordpiece
-from rescore.parts import KINDS
+from rescore.metrics.base import SESSION
+from rescore.parts import KINDS, METRICS
 from rescore.tuning import search
 
 # of `make test`: a test's own make would print its folders
@@ -46,6 +47,8 @@ hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
 
 ROOT = Path(__file__).parents[1]
+OF_TEXTS = [name for name in METRICS.shipped if METRICS[name].reads != SESSION]
+"""The metrics that measure texts: all but those of recordings with speakers."""
 SENTENCES = (ROOT / "data" / "sentences.txt").read_text(encoding="utf-8").splitlines()
 WORDS = (
     "gardener",

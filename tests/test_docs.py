@@ -4,6 +4,7 @@ docs use.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import lzma
 import os
@@ -251,6 +252,12 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
     (folder / "ref.trn").write_text(
         "".join(f"{one.references[0]} ({one.id})\n" for one in lists), encoding="utf-8"
     )
+    for name in ("hyp.stm", "other.stm", "ref.stm"):
+        spoken = "talk 1 anna 0 2 an owl\ntalk 1 ben 1 4 hoots at night\n"
+        (folder / name).write_text(spoken, encoding="utf-8")
+    for name in ("hyp.seglst.json", "ref.seglst.json"):
+        said = {"session_id": "talk", "speaker": "anna", "words": "an owl"}
+        (folder / name).write_text(json.dumps([said]), encoding="utf-8")
     for name in ("output.trn", "other.trn"):
         shutil.copy(folder / "ref.trn", folder / name)
     (folder / "names.txt").write_text(
@@ -468,6 +475,8 @@ def test_commands_of_the_docs_run(
     shutil.copytree(workspace, folder, symlinks=True)
     for line in commands(page):
         arguments = short(line)
+        if "cpwer" in line and importlib.util.find_spec("meeteval") is None:
+            continue
         monkeypatch.chdir(folder)
         done = run_main(*arguments)
         assert done.returncode == 0, f"{line}\n{done.stderr}"

@@ -291,6 +291,7 @@ DISTRIBUTIONS = {
     "comet": "unbabel-comet",
     "re2": "google-re2",
     "sklearn": "scikit-learn",
+    "text_to_num": "text2num",
 }
 
 

@@ -78,7 +78,7 @@ def entries_of(command: click.Command) -> dict[str, Field]:
 
 
 COMMANDS = commands()
-BY_PREFIX = {"whisper_english", "whisper_basic"}
+BY_PREFIX = {"whisper_english", "whisper_basic", "unicode_basic", "numbers"}
 """Options that are read by a name that code puts together."""
 
 

@@ -84,7 +84,7 @@ def command(
     lists = inputs.read(own.nbest, need_references=True)
     dev_lists = inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src)
     about = shown(", ".join(own.nbest))
-    with options.scoring_bar(config, lists, dev_lists) as bar:
+    with options.scoring_progress(config, lists, dev_lists) as progress:
         comparison = comparing.compare(
             lists,
             dev_lists,
@@ -92,7 +92,7 @@ def command(
             lms.load,
             significance.make(),
             about,
-            bar.update,
+            progress,
             against=own.against,
         )
     for path, style in styles.items():

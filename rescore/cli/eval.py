@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from rescore.cli import options
 from rescore.cli.bridge import is_typed
 from rescore.config import GROUPS, MEASURES, RunConfig
-from rescore.errors import OptionError
+from rescore.errors import OptionError, takes_no
 from rescore.files import shown
 from rescore.metrics import Metric
+from rescore.metrics.base import SESSION
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
-from rescore.options import Declared, option, written_file
-from rescore.parts import METRICS, TESTS, WHOLE, resolve
+from rescore.options import Declared, flattened, option, written_file
+from rescore.parts import METRICS, SESSIONS, TESTS, WHOLE, resolve
 from rescore.plan import resolve as plan_of
 from rescore.reports import outputs
 from rescore.reports.markup import write_json
@@ -136,7 +137,7 @@ def command(
         raise OptionError("--test compares outputs; give another OUTPUT")
     if own.details and len(own.outputs) > 2:
         raise OptionError("--details compares one or two outputs")
-    read = _read(own, inputs)
+    read = _read(own, config, inputs)
     if config.measuring.words and not config.metrics:
         config = replace(config, metrics=("wer", *_listed_metrics()))
     together: list[NbestList] = []
@@ -154,15 +155,18 @@ def command(
 
 
 def _read(
-    own: Evaluation, inputs: options.InputOptions
+    own: Evaluation, config: RunConfig, inputs: options.InputOptions
 ) -> list[tuple[str, list[NbestList]]]:
     """Return the lists of each output, with its name.
 
     Raises:
-        OptionError: Whole recordings have several references.
+        OptionError: Whole recordings have several references, or metrics read different
+            texts.
     """
     names = [shown(path) for path in own.outputs]
-    if not own.whole:
+    if any(METRICS[name].reads == SESSION for name in config.metrics):
+        every = _sessions(own, config, inputs)
+    elif not own.whole:
         every = [inputs.read_output(path) for path in own.outputs]
     elif len(inputs.ref) > 1:
         raise OptionError(
@@ -172,6 +176,32 @@ def _read(
         read = resolve(WHOLE)
         every = read(own.outputs, inputs.ref[0], inputs.strict, inputs.read_options)
     return list(zip(names, every, strict=True))
+
+
+def _sessions(
+    own: Evaluation, config: RunConfig, inputs: options.InputOptions
+) -> list[list[NbestList]]:
+    """Return the recordings with speakers of each output.
+
+    Raises:
+        OptionError: A metric reads other texts, or an option has no meaning here.
+    """
+    for name in config.metrics:
+        if METRICS[name].reads != SESSION:
+            raise OptionError(
+                f"--metric {name} reads texts without speakers, and another"
+                " --metric reads recordings with speakers; measure each by itself"
+            )
+    asked = f"eval --metric {config.metrics[0]}"
+    if own.whole:
+        raise OptionError(takes_no(asked, "--whole"))
+    for entry in flattened(type(inputs).declared()):
+        is_read = entry.name in ("ref", "strict")
+        if not is_read and is_typed(entry.name):
+            raise OptionError(takes_no(asked, entry.about.flag(entry.name)))
+    if len(inputs.ref) != 1:
+        raise OptionError(f"{asked} needs one --ref, a file or folder with speakers")
+    return list(resolve(SESSIONS)(own.outputs, inputs.ref[0], inputs.strict))
 
 
 def _listed_metrics() -> list[str]:

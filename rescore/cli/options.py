@@ -12,7 +12,7 @@ import click
 
 from rescore import formats
 from rescore.cli.bridge import Offer, command, lists_of_call, show
-from rescore.cli.progress import progress_bar, scoring_bar
+from rescore.cli.progress import progress_bar, scoring_progress
 from rescore.config import DECISION, EXPANSION, RunConfig
 from rescore.errors import OptionError, counted
 from rescore.files import ending_of, resolved, shown
@@ -41,7 +41,7 @@ from rescore.reports.results import Results
 from rescore.taken import check_read
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 
-__all__ = ["Offer", "command", "progress_bar", "scoring_bar", "show"]
+__all__ = ["Offer", "command", "progress_bar", "scoring_progress", "show"]
 
 log = logging.getLogger(__name__)
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Sequence
-from typing import cast
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
 
 from tqdm import tqdm
 
@@ -36,8 +37,96 @@ def progress_bar(
     return LogProgress(total, label, unit)
 
 
+class Models:
+    """The speed of each of several models, and the time that they need for the rest.
+
+    Args:
+        number: The number of models.
+        total: The number of things that all models do together; None if it is not
+            known.
+    """
+
+    def __init__(self, number: int, total: int | None) -> None:
+        self._number = number
+        self._total = total
+        self._done: dict[str, int] = {}
+        self._timed: dict[str, int] = {}
+        """What each model has done since its first call."""
+        self._seconds: dict[str, float] = {}
+        self._last = 0.0
+
+    def update(self, name: str, done: int) -> None:
+        """Count what a model has done since any model's last call.
+
+        Args:
+            name: The model.
+            done: The number of things.
+        """
+        now = time.monotonic()
+        if name in self._done:  # the time before the first call is for loading
+            self._timed[name] = self._timed.get(name, 0) + done
+            self._seconds[name] = self._seconds.get(name, 0.0) + now - self._last
+        self._done[name] = self._done.get(name, 0) + done
+        self._last = now
+
+    @property
+    def left(self) -> float | None:
+        """The seconds until all models are done; None until each model has a speed."""
+        if not self._total or len(self._timed) < self._number:
+            return None
+        seconds = 0.0
+        for name, timed in self._timed.items():
+            rest = max(0.0, self._total / self._number - self._done[name])
+            seconds += rest * self._seconds[name] / max(timed, 1)
+        return seconds
+
+
+class ModelProgress:
+    """The progress of several models, as scoring tells it, for a bar.
+
+    Args:
+        bar: The bar.
+        models: The speeds of the models.
+    """
+
+    def __init__(self, bar: tqdm | LogProgress, models: Models) -> None:
+        self._bar = bar
+        self._models = models
+
+    def __call__(self, done: int) -> None:
+        """Count things of an unknown model."""
+        self._bar.update(done)
+
+    def of_model(self, name: str) -> Callable[[int], None]:
+        """Return the function that counts what a model has done.
+
+        Args:
+            name: The name of the model.
+        """
+
+        def update(done: int) -> None:
+            self._models.update(name, done)
+            self._bar.update(done)
+
+        return update
+
+
 class _Bar(tqdm):  # type: ignore[misc]
     """A bar at a terminal."""
+
+    models: Models | None = None
+    """The speeds of several models; None where there is one speed."""
+
+    @property
+    def format_dict(self) -> dict[str, Any]:
+        """What the bar shows. With several models the rate is the rate of the rest,
+        from which tqdm computes the time to go.
+        """
+        shown = dict(super().format_dict)
+        if self.models is not None and self.total:
+            left = self.models.left
+            shown["rate"] = (self.total - self.n) / left if left else 0
+        return shown
 
     def update(self, n: float | None = 1) -> bool | None:
         """Count things that are done.
@@ -50,25 +139,32 @@ class _Bar(tqdm):  # type: ignore[misc]
         return cast("bool | None", super().update(n))
 
 
-def scoring_bar(
+@contextmanager
+def scoring_progress(
     config: RunConfig, *sets: Sequence[NbestList] | None
-) -> tqdm | LogProgress:
-    """Return a bar of the hypotheses of sets, for all models.
+) -> Iterator[ModelProgress]:
+    """Yield the progress of all models with the hypotheses of sets, on a bar.
 
     Args:
         config: What was asked. The number of hypotheses is not known if lists grow.
         sets: The lists of each set; None for no set.
     """
     if not config.lms:
-        return LogProgress(None, "", "")
+        yield ModelProgress(LogProgress(None, "", ""), Models(0, None))
+        return
     hypotheses = 0
     for lists in sets:
         if lists is not None:
             hypotheses += sum(len(nbest.hypotheses) for nbest in lists)
-    total = len(each(config.lms)) * hypotheses or None
+    number = len(each(config.lms))
+    total = number * hypotheses or None
     if config.expands:
         total = None
-    return progress_bar(total, f"score {', '.join(config.lms)}")
+    with progress_bar(total, f"score {', '.join(config.lms)}") as bar:
+        models = Models(number, total)
+        if number > 1:
+            bar.models = models
+        yield ModelProgress(bar, models)
 
 
 class LogProgress:
@@ -87,6 +183,8 @@ class LogProgress:
             label: The work.
             unit: The name of a thing.
         """
+        self.models: Models | None = None
+        """The speeds of several models; None where there is one speed."""
         self._total = total
         self._label = label
         self._unit = unit
@@ -122,8 +220,13 @@ class LogProgress:
         if self._total:
             line += f" of {self._total:,}"
         line += f" {self._unit}, {rate:.0f} a second"
-        if self._total and rate:
-            line += f", {_duration((self._total - self._done) / rate)} to go"
+        left = None
+        if self.models is not None:
+            left = self.models.left
+        elif self._total and rate:
+            left = (self._total - self._done) / rate
+        if left is not None:
+            line += f", {_duration(left)} to go"
         log.info("%s", line)
 
 

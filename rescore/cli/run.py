@@ -129,8 +129,8 @@ def command(
     reported = bool(reporting.report or reporting.table)
     writes = outputs.any or reported
     outputs.check_plain(prints_texts=not (writes or has_references))
-    with options.scoring_bar(config, lists, dev) as bar:
-        outcome = pipeline.run(lists, config, dev, lms.load, bar.update)
+    with options.scoring_progress(config, lists, dev) as progress:
+        outcome = pipeline.run(lists, config, dev, lms.load, progress)
     if reported and outcome.results.dev and dev is not None:
         on_dev = pipeline.decide_all(outcome.plan, outcome.weights, outcome.dev or ())
         of_dev = replace(outcome.plan, by=None)

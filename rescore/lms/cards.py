@@ -54,6 +54,41 @@ def recommended_weight(spec: str) -> float:
     return weight
 
 
+WEIGHT_SPREAD = "weight_spread"
+"""The key of a card with the standard deviation, within a list, of the first-pass
+scores that the recommended weight was tuned on: sums of log-probabilities, in nats.
+"""
+
+
+def weight_spread(spec: str) -> float | None:
+    """Return how much the scores of a list differ on which a card's weight was tuned.
+
+    Args:
+        spec: The value of --lm.
+
+    Returns:
+        The standard deviation in nats; None if the card does not say it.
+
+    Raises:
+        UserError: The value is not valid, or the card's value is no positive number.
+    """
+    path = parse(spec).path
+    written = card_value(path, WEIGHT_SPREAD)
+    if written is None:
+        return None
+    try:
+        spread = float(written)
+    except ValueError:
+        spread = -1.0
+    if not 0 < spread < math.inf:
+        place = path / "README.md" if path.is_dir() else path
+        raise UserError(
+            f"{place}: {WEIGHT_SPREAD} is {written:.40}; write a number above 0, or"
+            " remove the line"
+        )
+    return spread
+
+
 def describe(name: str) -> list[str]:
     """Return facts about a shipped model, as `rescore models` prints them.
 

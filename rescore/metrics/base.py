@@ -34,6 +34,10 @@ losses of shape (choices, references).
 """
 
 
+SESSION = "session"
+"""What a metric reads (`Metric.reads`) that measures recordings with speakers."""
+
+
 class Input(NamedTuple):
     """What a metric reads that reads more than the text (`Metric.reads`)."""
 
@@ -63,7 +67,8 @@ class Metric:
     """
     reads: str = ""
     """What the metric reads beside a text: `source`, `utterance`, or nothing if empty.
-    Hypotheses are `Input`s unless it is empty.
+    Hypotheses are then `Input`s. A metric of `session` reads texts of recordings with
+    speakers (`rescore.parts.SESSIONS`).
     """
     learned: ClassVar[bool] = False
     """Whether the metric is a trained model. Weights are not tuned for it: a trained
@@ -347,7 +352,7 @@ def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Input:
     Raises:
         UserError: The metric reads the source, and the list has none.
     """
-    if not metric.reads:
+    if metric.reads in ("", SESSION):
         return text
     about = nbest.source if metric.reads == "source" else nbest.id
     if about is None:
@@ -491,7 +496,7 @@ def _warn_of_forms(metric: Metric, lists: Sequence[NbestList]) -> None:
     if words.whisper_basic and any(map(_VOWEL_MARKS.search, references)):
         log.warning(
             "--whisper-basic removes the vowels of this script, which are marks; give"
-            " --drop-punctuation, which keeps marks, instead"
+            " --unicode-basic, which keeps marks, instead"
         )
 
 

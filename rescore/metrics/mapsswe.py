@@ -16,7 +16,7 @@ import numpy as np
 
 from rescore.errors import UserError
 from rescore.metrics.alignment import align
-from rescore.metrics.base import Metric
+from rescore.metrics.base import SESSION, Metric
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.significance import Choice
 from rescore.nbest import NbestList
@@ -37,7 +37,8 @@ class Mapsswe:
         Args:
             metric: The metric.
         """
-        return metric.unit == "word" and metric.words is not None
+        counts_words = metric.unit == "word" and metric.words is not None
+        return counts_words and metric.reads != SESSION
 
     def p_value(
         self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice

@@ -14,8 +14,9 @@ from types import ModuleType
 
 import numpy as np
 
+from rescore.metrics import numbers as spelled
 from rescore.metrics import open_asr as leaderboard
-from rescore.metrics import whisper
+from rescore.metrics import scripts, whisper
 from rescore.metrics.counting import CLOSEST, Counts, error_counts
 from rescore.nbest import UNSPACED_LETTERS
 from rescore.options import Declared, option
@@ -26,8 +27,16 @@ UNKNOWN = ("<unk>", "[unk]", "\u2047")
 """A recogniser's unknown word, in any case."""
 YES = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown", "nfkc")
 """The switches that signatures name."""
-PACKAGED = ("whisper_english", "whisper_basic", "open_asr")
-"""The switches that turn on normalisers of other packages."""
+PACKAGED: dict[str, ModuleType] = {
+    "whisper_english": whisper,
+    "whisper_basic": whisper,
+    "open_asr": leaderboard,
+    "unicode_basic": scripts,
+    "numbers": spelled,
+}
+"""The switches that turn on normalisers of whole texts, in the order in which they
+act. Each module returns its normaliser and the version for signatures.
+"""
 INNER = "'\u2019-"
 """Punctuation that is part of a word when letters surround it."""
 FLAGS = ("case_sensitive", *YES, *PACKAGED, "split_characters", "split_mixed")
@@ -47,8 +56,8 @@ class Normaliser(Declared):
     other difference counts.
 
     The rules that are on apply in this order: Unicode's compatibility forms (NFKC),
-    normalisers of other packages, case, hyphens of compounds, apostrophes, the
-    recogniser's unknown word, punctuation around words, splitting into characters.
+    normalisers of whole texts (`PACKAGED`), case, hyphens of compounds, apostrophes,
+    the recogniser's unknown word, punctuation around words, splitting into characters.
     """
 
     case_sensitive: bool = option(
@@ -81,6 +90,22 @@ class Normaliser(Declared):
     """Uses the leaderboard's own normaliser. White paper and whitepaper are equal
     (`counts`, `pair`).
     """
+    unicode_basic: bool = option(
+        False,
+        "WER, CER: remove punctuation and symbols, and keep vowel marks (Hindi, Tamil,"
+        " Thai ...).",
+    )
+    """By Unicode's categories, in the form NFC. Joiners and other characters without
+    width are removed.
+    """
+    numbers: str | None = option(
+        None,
+        "WER, CER: numbers in words and in digits are equal (en).",
+        metavar="LANGUAGE",
+    )
+    """Twenty five, twenty-five and 25 are one word; so are ordinals, years and amounts
+    of money.
+    """
     nfkc: bool = option(
         False, "WER, CER: normalise hypotheses and references with Unicode NFKC."
     )
@@ -110,9 +135,9 @@ class Normaliser(Declared):
         """Return a text after the rules that do not need its words."""
         if self.nfkc:
             text = unicodedata.normalize("NFKC", ZERO_WIDTH.sub("", text))
-        for name in PACKAGED:
+        for name, module in PACKAGED.items():
             if value := getattr(self, name):
-                normalise = _packaged(name).normaliser(name, value)
+                normalise = module.normaliser(name, value)
                 lines = text.split("\n")
                 text = " ".join(map(normalise, lines))
         if not self.case_sensitive:
@@ -171,7 +196,7 @@ class Normaliser(Declared):
             of the reference.
         """
         if self.open_asr:
-            count = _packaged("open_asr").word_counts
+            count = PACKAGED["open_asr"].word_counts
             return np.array(count(references, hypotheses, self.open_asr))
         errors = error_counts(references, hypotheses)
         return np.column_stack([errors, list(map(len, references))])
@@ -189,7 +214,7 @@ class Normaliser(Declared):
         reference = self(self.closest(references, hypothesis))
         words = self(hypothesis)
         if self.open_asr:
-            words = _packaged("open_asr").respelled(reference, words)
+            words = PACKAGED["open_asr"].respelled(reference, words)
         return reference, words
 
     def merged_with(self, normaliser: Normaliser) -> Normaliser:
@@ -210,20 +235,15 @@ class Normaliser(Declared):
         for name in YES:
             if getattr(self, name):
                 settings[name.replace("_", "-")] = "yes"
-        for name in PACKAGED:
+        for name, module in PACKAGED.items():
             if value := getattr(self, name):
-                version = _packaged(name).version_of(name, value)
+                version = module.version_of(name, value)
                 settings[name.replace("_", "-")] = version
         return settings
 
 
 EXACT = Normaliser(case_sensitive=True)
 """Words as they are written."""
-
-
-def _packaged(name: str) -> ModuleType:
-    """Return the module that loads the normaliser of a switch in `PACKAGED`."""
-    return leaderboard if name == "open_asr" else whisper
 
 
 def _without_punctuation(word: str) -> str:

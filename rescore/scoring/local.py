@@ -32,7 +32,24 @@ enough for a lively progress bar.
 """
 
 OnProgress = Callable[[int], object]
-"""Called with the number of hypotheses just done."""
+"""Called with the number of hypotheses just done.
+
+An object with a method `of_model`, which returns such a function for the name of a
+model, is told which model has done them: models differ in speed.
+"""
+
+
+def progress_of(progress: OnProgress, lm: LanguageModel) -> OnProgress:
+    """Return the function that is told the progress of one model.
+
+    Args:
+        progress: The progress of all models.
+        lm: The model.
+    """
+    of_model = getattr(progress, "of_model", None)
+    if of_model is None:
+        return progress
+    return cast(OnProgress, of_model(lm.name))
 
 
 def windows(lists: Iterable[WithNeighbours]) -> Iterator[list[WithNeighbours]]:
@@ -291,7 +308,7 @@ def add_columns(
     """
     for lm in lms:
         counts = any(lm is other for other in counted)
-        scored = score_windows(lm, lists, progress)
+        scored = score_windows(lm, lists, progress_of(progress, lm))
         lists = _with_column(lm, scored, norm, counts, on_scores)
     return iter(lists)
 

@@ -21,7 +21,7 @@ from tqdm import tqdm
 
 from rescore import pipeline
 from rescore.asr.recombine import Recombining
-from rescore.cli.progress import progress_bar
+from rescore.cli.progress import LogProgress, progress_bar, scoring_progress
 from rescore.config import RunConfig
 from rescore.decision import Decision
 from rescore.formats import read
@@ -175,6 +175,61 @@ def test_the_time_before_the_first_hypotheses_does_not_count(
         else clock[0] - bar._reported
     )
     assert elapsed == pytest.approx(20.0)
+
+
+SPEEDS = {
+    "equal": (10.0, 10.0),
+    "slow last": (100.0, 5.0),
+    "slow first": (5.0, 100.0),
+    "three": (50.0, 2.0, 500.0),
+}
+"""Hypotheses a second of each model."""
+
+
+@pytest.mark.parametrize("windows", [1, 4])
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("case", SPEEDS)
+def test_the_time_to_go_of_several_models_never_grows(
+    case: str, terminal: bool, windows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Law: once it is told, it is the time that the models still need, whatever their
+    speeds and the windows in which lists are scored.
+    """
+    speeds = SPEEDS[case]
+    clock = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    monkeypatch.setattr(LogProgress, "EVERY", 1e-6)
+    lines: list[str] = []
+    monkeypatch.setattr(
+        "rescore.cli.progress.log.info", lambda form, line: lines.append(line)
+    )
+    lists = [NbestList("u", [Hypothesis("a")] * 1200)]
+    specs = tuple(f"ngram:{number}" for number in range(len(speeds)))
+    whole = sum(1200 / speed for speed in speeds)
+    end = clock[0] + whole
+    told = []
+    with scoring_progress(RunConfig(lms=specs), lists) as progress:
+        bar = progress._bar
+        for _ in range(windows):
+            for number, speed in enumerate(speeds):
+                update = progress.of_model(str(number))
+                for _ in range(20):
+                    step = 1200 // windows // 20
+                    clock[0] += step / speed
+                    update(step)
+                    left = progress._models.left
+                    if left is not None:
+                        told.append((left, end - clock[0]))
+                    if isinstance(bar, tqdm) and left:
+                        shown = bar.format_dict
+                        rest = (shown["total"] - shown["n"]) / shown["rate"]
+                        assert rest == pytest.approx(left)
+    assert told
+    for left, true in told:
+        assert left == pytest.approx(true, abs=1e-6)
+    if not terminal:
+        assert "to go" not in lines[0] and "to go" in lines[-1]
 
 
 def test_recombination_says_how_much_it_adds(caplog: pytest.LogCaptureFixture) -> None:

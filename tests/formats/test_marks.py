@@ -119,7 +119,7 @@ FORMS = {
     "vowels": (
         "\u0928\u092e\u0938\u094d\u0924\u0947",
         "\u0928\u092e\u0938\u094d\u0924\u093e",
-        "--drop-punctuation",
+        "--unicode-basic",
     ),
 }
 

@@ -25,7 +25,7 @@ from rescore.lms.base import ComputeOptions
 from rescore.lms.training import loop
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.parts import DECISIONS, METRICS
-from tests.conftest import SENTENCES, WORDS, Run
+from tests.conftest import OF_TEXTS, SENTENCES, WORDS, Run
 from tests.lms.training.test_loop import TRAIN, tiny
 
 Lists = list[dict[str, Any]]
@@ -182,7 +182,7 @@ for decision in DECISIONS.shipped:
         COMMANDS[f"{decision} of samples"] = (
             *("run", *TEST, *DEV, "--decide", decision, "--scale", "0"),
         )
-for metric in METRICS.shipped:
+for metric in OF_TEXTS:
     if metric != "comet":  # it needs a model
         COMMANDS[f"eval {metric}"] = ("eval", *TEST, "--metric", metric)
 CASES = [

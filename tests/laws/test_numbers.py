@@ -19,7 +19,7 @@ import pytest
 from rescore.cli.main import COMMANDS
 from rescore.metrics import significance
 from rescore.parts import DECISIONS, METRICS
-from tests import test_roads
+from tests import conftest, test_roads
 from tests.conftest import Done, run_main
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -147,7 +147,7 @@ def reads_words(metric: str) -> bool:
     return "words" in METRICS[metric].Options.__dataclass_fields__
 
 
-MEASURED = [name for name in METRICS.shipped if not METRICS[name].learned]
+MEASURED = [name for name in conftest.OF_TEXTS if not METRICS[name].learned]
 """All metrics but trained models, which need files of their own."""
 OF_TEXTS = " ".join(f"--metric {name}" for name in MEASURED if not reads_words(name))
 OF_LISTED = " ".join(f"--metric {name}" for name in MEASURED if reads_words(name))

@@ -22,6 +22,7 @@ from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.analysis import analyse
 from rescore.reports.details import details
 from rescore.tuning import Weights
+from tests.conftest import OF_TEXTS
 
 LETTERS = "abcd"
 
@@ -54,7 +55,7 @@ def words(tmp_path: Path) -> WordList:
 def metrics(words: WordList) -> dict[str, Metric]:
     """Return all metrics that are no trained models."""
     every = {}
-    for name in METRICS.shipped:
+    for name in OF_TEXTS:
         if not METRICS[name].learned:
             every[name] = METRICS[name].choose(
                 METRICS[name].Options(**options_of(name, words)), ()
@@ -117,7 +118,7 @@ WEIGHTS = Weights({"s2s": 0.5, "lm": 5.0})
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(
-    "name", [name for name in METRICS.shipped if not METRICS[name].learned]
+    "name", [name for name in OF_TEXTS if not METRICS[name].learned]
 )
 def test_all_reports_call_the_same_choices_better(
     seed: int, name: str, words: WordList

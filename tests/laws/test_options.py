@@ -66,17 +66,18 @@ ALIKE = {
     "um colour b": "color b",
     "\u56db\u4e94 b": "\u56db \u4e94 b",
     "1,000 b": "1000 b",
+    "twenty two b": "22 b",
     "a b": "ab",
 }
 """Texts that some options make the same."""
 WRONG = "b a a a b b b"
 RIGHT = "b b b c c c b"
 """The alignment decides how many errors a text has."""
-FIRST = "Um A a-b it's c \uff46 <unk> \u56db\u4e94"
+FIRST = "Um A a-b it's c 7 \uff46 <unk> \u56db\u4e94"
 REQUEST = {
     "hyps": [
         {"text": FIRST, "score": -1, "scores": {"lm": -4}},
-        {"text": "um a a b its c <unk> f", "score": -1.5, "scores": {"lm": -1}},
+        {"text": "um a a b its c seven <unk> f", "score": -1.5, "scores": {"lm": -1}},
         {"text": "A a b it's d c \u56db\u56db", "score": -1.6, "scores": {"lm": -1}},
         {"text": "a b its c \u56db \u4e94", "score": -1.6, "scores": {"lm": -1}},
         {"text": "A a b its c,", "score": -1.7, "scores": {"lm": -1}},
@@ -84,9 +85,14 @@ REQUEST = {
         {"text": "gold man sacks", "score": -3, "scores": {"lm": -1}},
     ]
 }
-MARKS = "Um well-known it's, <unk> \u56db \uff46\uff55\uff4c\uff4c gold man sacks A"
-VARIED = (("it's", "its"), ("sacks", "sacks,"), ("\u56db", "\u56db\u56db"))
-SAID = "well known its \u56db full goldman sachs a"
+MARKS = "Um well-known it's, <unk> \u56db \uff46\uff55\uff4c\uff4c gold man sacks 7 A"
+VARIED = (
+    ("it's", "its"),
+    ("sacks", "sacks,"),
+    ("7", "seven"),
+    ("\u56db", "\u56db\u56db"),
+)
+SAID = "well known its \u56db full goldman sachs seven a"
 
 
 def lists(number: int, seed: int) -> list[NbestList]:
@@ -444,6 +450,8 @@ SCENARIOS: dict[str, dict[str, str]] = {
     "--whisper-english": {"*": "| --whisper-english"},
     "--whisper-basic": {"*": "| --whisper-basic"},
     "--open-asr": {"*": "| --open-asr en"},
+    "--unicode-basic": {"*": "| --unicode-basic"},
+    "--numbers": {"*": "| --numbers en"},
     "--nfkc": {"*": "| --nfkc"},
     "--split-characters": {"*": "| --split-characters"},
     "--split-mixed": {
@@ -470,6 +478,7 @@ SCENARIOS: dict[str, dict[str, str]] = {
         "analyse": "--metric bleu | --tokenize char",
         "correlate": "| --tokenize char",
     },
+    "--collar": {"*": "| --collar 2"},  # acts in tests/asr/test_sessions.py
     "--comet-model": {
         "*": "--metric bleu --metric comet --src test.src | --comet-model d",
         "tune": "--metric bleu --src dev.src | --comet-model d",
@@ -787,7 +796,7 @@ def test_a_metric_reads_an_option_or_it_is_refused(
     """Of the default metric as of a metric that the user names."""
     values: dict[str, Any] = {option: "jiwer" if option == "align" else "char"}
     if option in FLAGS:
-        value = "en" if option == "open_asr" else True
+        value = "en" if option in ("open_asr", "numbers") else True
         values = {"normaliser": Normaliser(**{option: value})}
     if option == "words":
         return  # the bonus of words reads the file under every metric

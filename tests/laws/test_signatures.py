@@ -136,6 +136,7 @@ SCENARIOS = {
     "RunConfig.drop_punctuation": Scenario(RUN, ("--drop-punctuation",)),
     "RunConfig.drop_apostrophes": Scenario(RUN, ("--drop-apostrophes",)),
     "RunConfig.drop_unknown": Scenario(RUN, ("--drop-unknown",)),
+    "RunConfig.unicode_basic": Scenario(RUN, ("--unicode-basic",)),
     "RunConfig.nfkc": Scenario(RUN, ("--nfkc",)),
     "RunConfig.split_characters": Scenario(
         (*GIVEN, "--metric", "cer", "--word-bonus", "3"), ("--split-characters",)
@@ -195,6 +196,8 @@ SCENARIOS = {
 NOT_HERE = {
     "RunConfig.whisper_english": "needs the package of Whisper's normaliser",
     "RunConfig.whisper_basic": "needs the package of Whisper's normaliser",
+    "RunConfig.collar": "needs the package meeteval",
+    "RunConfig.numbers": "needs the package text2num",
     "RunConfig.open_asr": "needs the leaderboard's code",
     "RunConfig.model": "needs a model of COMET",
     "InputOptions.audio": "needs a model that listens",

@@ -24,7 +24,7 @@ from rescore.metrics.wer import (
     MixedErrorRate,
     WordErrorRate,
 )
-from tests.conftest import ROOT, Run, assert_one_line_error
+from tests.conftest import OF_TEXTS, ROOT, Run, assert_one_line_error
 
 LISTS = ROOT / "data" / "test.json"
 UNITS = st.lists(st.tuples(st.text("ab c\u00e9\u4e00", max_size=12), st.text("ab c")))
@@ -135,7 +135,7 @@ CALLED = {
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        *((name, ()) for name in METRICS.shipped if name != "comet"),
+        *((name, ()) for name in OF_TEXTS if name != "comet"),
         ("wer", ("--align", "jiwer")),
         ("mer", ("--align", "jiwer")),
     ],
@@ -147,7 +147,9 @@ def test_libraries_of_signatures_are_called(
     name: str,
     options: tuple[str, ...],
 ) -> None:
-    """`comet` needs a model that is downloaded; tests/mt/test_comet.py has it."""
+    """`comet` needs a model that is downloaded; tests/mt/test_comet.py has it. Metrics
+    of meeteval are in tests/asr/test_sessions.py.
+    """
     called: set[str] = set()
 
     def spy(library: str, function: Any) -> Any:

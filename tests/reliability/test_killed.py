@@ -122,7 +122,7 @@ def test_training(kills: int, rescore: Run, tmp_path: Path) -> None:
     ]
     options += ["--steps", str(100 * kills)]
     took = timed(rescore, ["train", "--lm", "tta", *options, "--out", "one"]) / kills
-    state = tmp_path / "two" / "training.safetensors"
+    state = tmp_path / "two.state" / "training.safetensors"
 
     def command() -> list[str]:
         return [

@@ -184,7 +184,7 @@ def test_resume_belongs_to_one_training(rescore: Run, tmp_path: Path) -> None:
         status, message = train(kind, text, held_out, "--steps", "4", "--resume")
         assert status == 2 and part in message
     assert train("tta", "t.txt", "5", "--steps", "4", "--resume")[0] == 0
-    (tmp_path / "lm" / "corpus" / "ids.bin").write_bytes(b"\x01")
+    (tmp_path / "lm.state" / "corpus" / "ids.bin").write_bytes(b"\x01")
     status, message = train("tta", "t.txt", "5", "--steps", "6", "--resume")
     assert status == 2 and "the encoded text is damaged" in message
 

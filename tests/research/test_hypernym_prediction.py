@@ -243,14 +243,14 @@ def test_it_trains_each_kind_that_predicts_tokens(
     done = rescore(*train, "--steps", "6", "--out", "lm", "-v")
     assert done.returncode == 0, done.stderr
     assert "4 tokens in 2 hypernyms, 1 of them of several tokens" in done.stderr
-    with safe_open(tmp_path / "lm" / "training.safetensors", "pt") as file:
+    with safe_open(tmp_path / "lm.state" / "training.safetensors", "pt") as file:
         before = file.get_tensor(f"head.{kind}.weight")
     model = load_file(tmp_path / "lm" / "model.safetensors")
     vocabulary = Tokenizer.load(tmp_path / "tokenizer.json").vocab_size
     assert len(model["token_embedding.weight"]) == vocabulary  # no classes in it
     again = rescore(*train, "--steps", "12", "--out", "lm", "--resume")
     assert again.returncode == 0, again.stderr
-    with safe_open(tmp_path / "lm" / "training.safetensors", "pt") as file:
+    with safe_open(tmp_path / "lm.state" / "training.safetensors", "pt") as file:
         assert not torch.equal(file.get_tensor(f"head.{kind}.weight"), before)
     scored = rescore("score", "--text", "text", "--lm", f"{kind}:lm")
     assert scored.returncode == 0 and f"{kind} " in scored.stdout

@@ -36,11 +36,15 @@ from rescore.lms.training.options import NeuralOptions
 log = logging.getLogger(__name__)
 
 STATE = "training.safetensors"
-"""The file of a saved state, in the folder of the model."""
+"""The file of a saved state, in the folder of the training's state."""
 CHECKPOINT_SECONDS = 300.0
 """Seconds between two checkpoints."""
 VALIDATION_SECONDS = 600.0
 """Seconds between two validations."""
+VALIDATION_PAUSE = 4.0
+"""Where --minutes limit an adaptation, it trains this number of times as long as a
+validation takes before the next validation.
+"""
 VALIDATIONS = 10
 """Validations of an adaptation, beside those due by time."""
 PATIENCE = 3
@@ -50,6 +54,12 @@ LARGEST_GRADIENT = 1.0
 LINE_STEPS = 200
 LINE_SECONDS = 30.0
 """A line about the progress is due after this number of steps or seconds."""
+LEAST_SHARE = 0.1
+"""The share of --minutes that is for updates, however long reading takes."""
+FORWARD = 0.5
+"""The time of a token in a validation, as a share of its time in an update, before a
+validation was measured.
+"""
 RATES = ("learning_rate", "dropout", "weight_decay", "warmup", "decay")
 """The options that a resumed training may change."""
 
@@ -205,6 +215,9 @@ class TrainingState:
 
     step: int = 0
     seconds: float = 0.0
+    """Seconds of updates."""
+    other_seconds: float = 0.0
+    """Seconds of reading the text and of validations."""
     tokens: int = 0
     validation_loss: float | None = None
     """The mean of the tasks' losses."""
@@ -264,6 +277,7 @@ class Trainer:
         schedule: Sequence[Task],
         options: NeuralOptions,
         folder: Path,
+        state_folder: Path | None = None,
     ) -> None:
         """Prepare a training from its beginning.
 
@@ -273,7 +287,8 @@ class Trainer:
             schedule: The tasks of the batches in turn, repeated; a task may occur
                 several times.
             options: The options of the training.
-            folder: The folder of the saved state and of the model.
+            folder: The folder of the model.
+            state_folder: The folder of the saved state; None for that of the model.
         """
         self.device = choose_device(options.device)
         if self.device.type == "cuda":
@@ -284,9 +299,15 @@ class Trainer:
         self.tokenizer = tokenizer
         self.options = options
         self.folder = folder
+        self.state_folder = state_folder or folder
         self.schedule = list(schedule)
         self.tasks = {task.name: task for task in schedule}
         self.progress = TrainingState(rates=self._rates())
+        self._validation_seconds: float | None = None
+        self._held_out_tokens = 0
+        for task in self.tasks.values():
+            corpus = task.corpus
+            self._held_out_tokens += corpus.tokens - corpus.training_tokens
         self._adapts = options.start is not None
         self._validated = time.monotonic()
         self._best: dict[str, Tensor] = {}
@@ -334,9 +355,21 @@ class Trainer:
     def _done(self) -> float:
         """Return the share of the training that is done; 1 or more at its end."""
         if self.options.minutes is not None:
-            return self.progress.seconds / (60 * self.options.minutes)
+            whole = 60 * self.options.minutes
+            others = self.progress.other_seconds + self._last_validation()
+            return self.progress.seconds / max(LEAST_SHARE * whole, whole - others)
         assert self.options.steps is not None
         return self.progress.step / self.options.steps
+
+    def _last_validation(self) -> float:
+        """Return the seconds that the validation at the end will take: as the one
+        before, else by its tokens.
+        """
+        if self._validation_seconds is not None:
+            return self._validation_seconds
+        progress = self.progress
+        each = progress.seconds / max(1, progress.tokens)
+        return FORWARD * self._held_out_tokens * each
 
     @property
     def is_done(self) -> bool:
@@ -422,6 +455,10 @@ class Trainer:
             return True
         if not self._adapts or self.is_done:
             return False
+        if self.options.minutes is not None:
+            pause = VALIDATION_PAUSE * (self._validation_seconds or 0.0)
+            if time.monotonic() - self._validated < pause:
+                return False
         return self._done() - self.progress.validated_share >= 1 / VALIDATIONS
 
     def _batches(self) -> Iterator[tuple[Objective, SentenceBatch]]:
@@ -479,6 +516,7 @@ class Trainer:
             report: Called with a line for each task.
         """
         self.network.eval()
+        began = time.monotonic()
         progress = self.progress
         for name, task in self.tasks.items():
             loss, accuracy = self._validation_loss(task)
@@ -494,6 +532,9 @@ class Trainer:
         self.network.train()
         progress.validation_loss = sum(progress.losses.values()) / len(progress.losses)
         self._validated = time.monotonic()
+        if not self.is_done:  # the one at the end is in the estimate
+            self._validation_seconds = self._validated - began
+            progress.other_seconds += self._validation_seconds
         progress.validated_share = self._done()
         if self._adapts:
             self._keep_best()
@@ -551,7 +592,7 @@ class Trainer:
             "belongs_to": json.dumps(self.belongs_to),
         }
         whole = {name: value.contiguous() for name, value in tensors.items()}
-        checkpoint.write_tensors(self.folder / STATE, whole, about)
+        checkpoint.write_tensors(self.state_folder / STATE, whole, about)
 
     def resume(self) -> None:
         """Restore the state that `save` wrote.
@@ -559,7 +600,7 @@ class Trainer:
         Raises:
             UserError: The file is damaged, or belongs to another training.
         """
-        path = self.folder / STATE
+        path = self.state_folder / STATE
         about, tensors = _read_state(path)
         _check_same(path, json.loads(about.get("belongs_to", "{}")), self.belongs_to)
         # files of other versions have more or less

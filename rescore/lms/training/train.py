@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from itertools import chain
 from pathlib import Path
 
@@ -25,9 +26,25 @@ from rescore.lms.training.options import NeuralOptions, TrainingData, lessons_of
 from rescore.lms.training.vocabulary import train_wordpiece
 
 CORPUS = "corpus"
-"""The folder of encoded text beside the checkpoint; it is not needed after training."""
+"""The folder of encoded text in the folder of the training's state."""
 PAIRS = "pairs"
-"""The folder of encoded pairs, likewise."""
+"""The folder of encoded pairs in the folder of the training's state."""
+
+
+def state_folder(out: Path) -> Path:
+    """Return the folder of a training's state: `lm.state` beside the model `lm`.
+
+    It has what only the training needs: the optimisers, and the training text as
+    numbers. A model that is given to others does not contain its text. Trainings of
+    earlier versions have their state in the folder of the model.
+
+    Args:
+        out: The folder of the model.
+    """
+    if (out / STATE).exists():
+        return out
+    out = out.absolute()
+    return out.with_name(f"{out.name}.state")
 
 
 def train(
@@ -47,6 +64,7 @@ def train(
     Raises:
         UserError: An option, a text or a folder is not valid.
     """
+    began = time.monotonic()
     bound_kernels()
     _check(kind, options)
     tokenizer = _prepare(kind, options, report)
@@ -56,9 +74,9 @@ def train(
         checkpoint.save(options.out, network, tokenizer)
         return
     try:
-        _run(kind, options, network, tokenizer, report)
+        _run(kind, options, network, tokenizer, report, began)
     except (KeyboardInterrupt, SystemExit):  # Ctrl-C, SIGTERM
-        state = options.out / STATE
+        state = state_folder(options.out) / STATE
         if state.is_file():
             report(f"interrupted; the same command with --resume goes on from {state}")
         raise
@@ -103,7 +121,7 @@ def _check(kind: NeuralKind, options: NeuralOptions) -> None:
             "a training is one process on one GPU; start it without torchrun"
         )
     if options.resume:
-        if not (options.out / STATE).exists():
+        if not (state_folder(options.out) / STATE).exists():
             raise UserError(
                 f"--out {options.out}: there is nothing to resume; leave out --resume"
             )
@@ -112,11 +130,13 @@ def _check(kind: NeuralKind, options: NeuralOptions) -> None:
     if not options.texts and options.steps != 0:
         raise UserError("no text to train on; give --text FILE")
     make_folder(options.out, f"--out {options.out}")
+    if options.steps != 0:
+        make_folder(state_folder(options.out), f"--out {options.out}")
 
 
 def _check_is_free(out: Path) -> None:
     """Raise an error if a folder has a saved state or a model."""
-    state = out / STATE
+    state = state_folder(out) / STATE
     if state.exists():
         raise UserError(
             f"{state}: training has started here; continue it with --resume, or remove"
@@ -143,10 +163,11 @@ def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> Tokeni
     if options.steps == 0 or not texts:
         return tokenizer
     longest = options.sized(kind, tokenizer).max_positions - 2
-    encode_corpus(texts, tokenizer, out / CORPUS, longest)
+    state = state_folder(out)
+    encode_corpus(texts, tokenizer, state / CORPUS, longest)
     if options.translations is not None:
         source, target = options.translations
-        number = encode_pairs(source, target, tokenizer, out / PAIRS, longest)
+        number = encode_pairs(source, target, tokenizer, state / PAIRS, longest)
         report(
             f"{counted(number, 'pair')} of at most {longest} tokens a side, each in"
             " both directions"
@@ -187,25 +208,26 @@ def _run(
     network: Network,
     tokenizer: Tokenizer,
     report: Report,
+    began: float,
 ) -> None:
-    """Train, and write the model and its card."""
+    """Train, and write the model and its card; `began` is when the command began."""
     lessons = lessons_of(options.lessons, kind)
     window = options.window(network.config)
     for lesson in lessons:
         window = lesson.window(network.config, window)
-    text = Corpus(
-        options.out / CORPUS, tokenizer, options.held_out, options.seed, window
-    )
+    state = state_folder(options.out)
+    text = Corpus(state / CORPUS, tokenizer, options.held_out, options.seed, window)
     pairs = None
     if options.translations:
-        pairs = Corpus(options.out / PAIRS, tokenizer, options.held_out, options.seed)
+        pairs = Corpus(state / PAIRS, tokenizer, options.held_out, options.seed)
     data = TrainingData(tokenizer, options, network.config, text, pairs)
     tasks = kind.tasks(data)
     for lesson in lessons:
         tasks = lesson.tasks(tasks, data)
-    trainer = Trainer(network, tokenizer, tasks, options, options.out)
+    trainer = Trainer(network, tokenizer, tasks, options, options.out, state)
     if options.resume:
         trainer.resume()
+    trainer.progress.other_seconds += time.monotonic() - began
     _report_start(kind.name, trainer, text, report)
     trainer.run(report)
     trainer.export()
@@ -236,7 +258,7 @@ def _report_start(kind: str, trainer: Trainer, text: Corpus, report: Report) -> 
     if options.minutes is None:
         length = f"{counted(options.steps or 0, 'step')} (--steps)"
     else:
-        length = f"{options.minutes:g} min (--minutes)"
+        length = f"{options.minutes:g} min (--minutes), reading included"
     report(f"training stops after at most {length}")
 
 

@@ -199,7 +199,7 @@ def test_parameters_of_an_objective_are_trained_and_resumed(
     train = ("train", "--lm", "tta", "--halves", "1", *TRAIN, *CPU)
     whole = rescore(*train, "--steps", "8", "--out", "whole")
     assert whole.returncode == 0 and "perplexity of halves" in whole.stderr
-    state = tmp_path / "whole" / "training.safetensors"
+    state = tmp_path / "whole.state" / "training.safetensors"
     with safe_open(state, "pt") as file:
         weight = file.get_tensor("head.halves.weight")
     assert weight.shape == (2, 16)

@@ -17,13 +17,14 @@ from rescore.lms.training import loop
 from rescore.lms.training.corpus import MOST_HELD_OUT, Corpus, encode_corpus
 from rescore.lms.training.loop import STATE, noted_signals
 from rescore.lms.training.options import NeuralOptions
+from rescore.lms.training.train import state_folder
 from tests.conftest import SENTENCES, Run, run_main
 from tests.lms.training.test_loop import TRAIN, tiny
 from tests.processes import ended, send, start, until
 
 
 def steps_of(folder: Path) -> int:
-    header = (folder / STATE).read_bytes()
+    header = (state_folder(folder) / STATE).read_bytes()
     about = json.loads(header[8 : 8 + int.from_bytes(header[:8], "little")])[
         "__metadata__"
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -444,14 +445,59 @@ main()
 """A program as `rescore`, whose trainings write a checkpoint after each step."""
 
 
+@pytest.mark.parametrize("reading", [0.0, 60.0, 130.0, 900.0])
+@pytest.mark.parametrize("validating", [0.5, 20.0])
+@pytest.mark.parametrize("adapts", [False, True])
+def test_minutes_include_reading_and_validations(
+    adapts: bool,
+    validating: float,
+    reading: float,
+    tmp_path: Path,
+    tokenizer: Tokenizer,
+    config: NetworkConfig,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The learning rate falls to 0 within this time. A tenth of it is for updates."""
+    clock = [0.0]
+    settings = {"minutes": 3.0, "steps": None}
+    trained = trainer(tmp_path, tokenizer, config, settings)
+    monkeypatch.setattr(loop.time, "monotonic", lambda: clock[0])
+    trained._adapts = adapts
+    rates = []
+
+    def update(objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
+        rates.append(trained.learning_rate())
+        clock[0] += 0.5
+        return 1.0, int(batch.lengths.sum())
+
+    def validation_loss(task: Task) -> tuple[float, None]:
+        clock[0] += validating
+        return 1.0 / (1 + clock[0]), None
+
+    monkeypatch.setattr(trained, "update", update)
+    monkeypatch.setattr(trained, "_validation_loss", validation_loss)
+    clock[0] += reading
+    trained.progress.other_seconds += reading
+    trained.run(lambda line: None)
+    updates = 0.5 * len(rates)
+    assert trained.is_done and rates[-1] < 0.2 * max(rates)
+    assert updates >= 180 * loop.LEAST_SHARE
+    if updates < 180 * loop.LEAST_SHARE + 1:
+        return  # reading took nearly all
+    # the time of the last validation is known from another, or estimated
+    assert clock[0] <= 180 + validating + 1
+    if adapts:
+        assert 180 - validating - 1 <= clock[0] <= 181
+
+
 def test_command_killed_and_resumed(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
     train = (*TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "30")
     long = start(train, tmp_path, Path(os.devnull), OFTEN)
-    until((tmp_path / "lm" / STATE).exists, long)
+    until((tmp_path / "lm.state" / STATE).exists, long)
     long.kill()
     assert ended(long) == -signal.SIGKILL
-    assert (tmp_path / "lm" / STATE).exists() and not (
+    assert (tmp_path / "lm.state" / STATE).exists() and not (
         tmp_path / "lm" / "model.safetensors"
     ).exists()
     again = rescore(*TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "5")
@@ -468,6 +514,42 @@ def test_command_killed_and_resumed(rescore: Run, tmp_path: Path) -> None:
         and "\ntokens_per_word: 1." in card
         and "pseudo-perplexity" in card
     )
+
+
+def test_a_model_holds_no_training_text(rescore: Run, tmp_path: Path) -> None:
+    """Law: the folder of a model holds what scoring reads, and no more; what only the
+    training needs is in a folder beside it.
+    """
+    tiny(tmp_path)
+    train = (*TRAIN, "--text", "text.txt", "--out", "lm", "--steps", "2")
+    done = rescore(*train)
+    assert done.returncode == 0, done.stderr
+    of_model = {path.name for path in (tmp_path / "lm").rglob("*")}
+    assert of_model == {
+        *("README.md", "config.json", "model.safetensors", "tokenizer.json"),
+        "lexicon.txt.xz",
+    }
+    state = tmp_path / "lm.state"
+    assert {path.name for path in state.iterdir()} == {STATE, "corpus"}
+    shutil.rmtree(state)
+    assert rescore("score", "--text", "text.txt", "--lm", "tta:lm").returncode == 0
+
+
+def test_the_state_of_earlier_versions_is_resumed(rescore: Run, tmp_path: Path) -> None:
+    """It was in the folder of the model."""
+    tiny(tmp_path)
+    train = (*TRAIN, "--text", "text.txt", "--out", "lm")
+    assert rescore(*train, "--steps", "2").returncode == 0
+    for path in (tmp_path / "lm.state").iterdir():
+        path.rename(tmp_path / "lm" / path.name)
+    (tmp_path / "lm.state").rmdir()
+    again = rescore(*train, "--steps", "4")
+    assert_one_line_error(again, "started here; continue it with --resume")
+    done = rescore(*train, "--steps", "4", "--resume")
+    assert done.returncode == 0, done.stderr
+    metadata = checkpoint_metadata(tmp_path / "lm" / STATE)
+    assert json.loads(metadata["progress"])["step"] == 4
+    assert not (tmp_path / "lm.state").exists()
 
 
 def test_command_writes_a_random_model_and_starts_from_one(
@@ -529,15 +611,12 @@ def test_an_adaptation_keeps_the_best_weights_and_stops(
         f"| {before} a token, on 20 held-out sentences |" in card
         and "the weights are those of step 0 |" in card
     )
-    steps = json.loads(checkpoint_metadata(tmp_path / "worse" / STATE)["progress"])[
-        "step"
-    ]
+    state = tmp_path / "worse.state" / STATE
+    steps = json.loads(checkpoint_metadata(state)["progress"])["step"]
     more = (*adapt[:-1], "200", "--out", "worse", "--learning-rate", "1e-4", "--resume")
     assert rescore(*more).stderr
-    assert (
-        json.loads(checkpoint_metadata(tmp_path / "worse" / STATE)["progress"])["step"]
-        > steps + 1
-    )
+    later = json.loads(checkpoint_metadata(state)["progress"])["step"]
+    assert later > steps + 1
 
 
 def checkpoint_metadata(path: Path) -> dict[str, str]:

@@ -1,0 +1,116 @@
+"""Numbers in one spelling: `twenty five`, `twenty-five` and `25` are the same word.
+
+The package text2num writes number words as digits. The rules around it write digits in
+one way: thousands without commas, a scale word as zeros, currencies and percent behind
+the number, and a year that is read in two halves as one number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from functools import cache, lru_cache
+from importlib.metadata import version
+
+from rescore.errors import UserError
+
+LANGUAGES = ("en",)
+"""The languages whose numbers are known."""
+CACHED = 1 << 17
+"""Number of texts whose result is kept: bounds memory."""
+SCALES = {
+    "hundred": 100,
+    "thousand": 10**3,
+    "million": 10**6,
+    "billion": 10**9,
+    "trillion": 10**12,
+}
+CURRENCIES = {"$": "dollars", "\u20ac": "euros", "\u00a3": "pounds"}
+
+_COMMA = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_MONEY = re.compile(
+    rf"([{''.join(CURRENCIES)}])\s?(\d+(?:\.\d+)?)((?:\s(?:{'|'.join(SCALES)})\b)?)",
+    re.IGNORECASE,
+)
+_SCALED = re.compile(rf"\b(\d+(?:\.\d+)?)\s({'|'.join(SCALES)})\b", re.IGNORECASE)
+_SCALED_FRACTION = re.compile(r"\b(\d+\.\d+)\s(1(?:00|(?:000)+))\b")
+_ONE_CURRENCY = re.compile(r"(?<=\d )(dollar|euro|pound)\b", re.IGNORECASE)
+_PERCENT = re.compile(r"(?<=\d)\s?(?:%|per\s?cent\b)", re.IGNORECASE)
+_YEAR = re.compile(
+    r"(?<![\w.,$-])(1[1-9]|20)\s(?:(?:oh|o|0)\s(\d)|(\d\d))(?![\w-]|\.\d)",
+    re.IGNORECASE,
+)
+
+
+@cache
+def normaliser(name: str, language: str) -> Callable[[str], str]:
+    """Return a function that writes the numbers of a text in one way.
+
+    Args:
+        name: The switch, `numbers`.
+        language: The language, such as en.
+
+    Raises:
+        UserError: The language is unknown, or the package is not installed.
+    """
+    if language not in LANGUAGES:
+        known = " or ".join(LANGUAGES)
+        raise UserError(
+            f"--numbers {language}: only numbers of English are known; give {known},"
+            " or leave the option out"
+        )
+    try:
+        from text_to_num import alpha2digit
+    except ImportError:
+        raise UserError(
+            "--numbers needs the package text2num; pip install 'rescore[numbers]'"
+        ) from None
+
+    def written(text: str) -> str:
+        text = _COMMA.sub("", text)
+        text = _MONEY.sub(_money, text)
+        text = _SCALED.sub(_product, text)
+        text = alpha2digit(text, language, threshold=0)
+        text = _SCALED_FRACTION.sub(_product, text)
+        text = _YEAR.sub(_year, text)
+        text = _PERCENT.sub(" percent", text)
+        return _ONE_CURRENCY.sub(r"\1s", text)
+
+    return lru_cache(CACHED)(written)
+
+
+def version_of(name: str, language: str) -> str:
+    """Return the language and the version of the package, for the signature.
+
+    Args:
+        name: The switch, `numbers`.
+        language: The language, such as en.
+
+    Raises:
+        UserError: The language is unknown, or the package is not installed.
+    """
+    normaliser(name, language)
+    return f"{language}-text2num-{version('text2num')}"
+
+
+def _money(match: re.Match[str]) -> str:
+    """Return an amount with its currency behind it, as it is said."""
+    sign, amount, scale = match.groups()
+    return f"{amount}{scale} {CURRENCIES[sign]}"
+
+
+def _product(match: re.Match[str]) -> str:
+    """Return a number times the scale behind it, such as 1.5 million, in digits."""
+    amount, scale = match.groups()
+    factor = SCALES.get(scale.lower()) or int(scale)
+    product = Decimal(amount) * factor
+    if product == product.to_integral_value():
+        return str(int(product))
+    return f"{product.normalize():f}"
+
+
+def _year(match: re.Match[str]) -> str:
+    """Return a year whose halves were numbers of their own, such as 19 99."""
+    century, unit, rest = match.groups()
+    return century + (rest or f"0{unit}")

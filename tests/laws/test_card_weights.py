@@ -1,0 +1,139 @@
+"""Law: the weight of a model's card decides lists whose first-pass scores are like the
+scores that it was tuned on; for other lists there is an error that says what to do.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from pathlib import Path
+
+import pytest
+
+from rescore import formats
+from rescore.columns import Column, Role
+from rescore.dataset import FEWEST, Dataset
+from rescore.given import NARROW
+from rescore.lms.backends import shipped_models
+from rescore.lms.cards import recommended_weight, weight_spread
+from rescore.nbest import Hypothesis, NbestList
+from tests.conftest import SENTENCES, Run, assert_one_line_error
+
+CARDS = sorted(
+    folder.parent.name
+    for folder in shipped_models().glob("*/README.md")
+    if "recommended_weight" in folder.read_text(encoding="utf-8")
+)
+ADVICE = ("--dev LISTS", "--folds 5", "--weight NUMBER")
+
+
+def some_lists(kind: str, number: int = FEWEST) -> list[NbestList]:
+    """Return lists whose scores are `ranks`, or sums with a deviation in nats."""
+    draw = random.Random(3)
+    lists = []
+    for index in range(number):
+        words = SENTENCES[index].split()
+        hypotheses = []
+        for place in range(4):
+            score = -math.log(place + 1)
+            if kind != "ranks":
+                # of (0, 1, 2, 3) the deviation is the root of 5/4
+                score = -place * float(kind) / math.sqrt(1.25)
+            text = " ".join(draw.sample(words, len(words)))
+            hypotheses.append(Hypothesis(text, {"s2s": score}))
+        lists.append(NbestList(f"u{index}", hypotheses, (" ".join(words),)))
+    return lists
+
+
+def test_every_card_says_what_its_weight_was_tuned_on() -> None:
+    assert CARDS
+    for name in CARDS:
+        assert 0 < recommended_weight(name) < 1
+        assert weight_spread(name)
+
+
+def test_facts_of_a_set() -> None:
+    assert Dataset(some_lists("ranks")).is_ranked
+    assert not Dataset(some_lists("0.5")).is_ranked
+    assert Dataset(some_lists("0.5")).spread == pytest.approx(0.5)
+    assert Dataset(some_lists("0.5", FEWEST - 1)).spread is None
+    alone = [NbestList("u", [Hypothesis("a", {"s2s": 0.0})])]
+    assert not Dataset(alone).is_ranked and Dataset(alone).spread is None
+
+
+ROADS = {
+    "run": ("run", "l.jsonl"),
+    "short": ("l.jsonl",),
+}
+
+
+@pytest.mark.parametrize("kind", ["ranks", "narrow", "like", "wide"])
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("name", ["tta-small", "unilm"])
+def test_a_weight_is_applied_to_scores_like_its_own(
+    name: str, road: str, kind: str, rescore: Run
+) -> None:
+    spread = weight_spread(name) or 0.0
+    wanted = {
+        "ranks": "ranks",
+        "narrow": str(0.99 * spread / NARROW),
+        "like": str(1.01 * spread / NARROW),
+        "wide": str(20 * spread),
+    }
+    formats.write(some_lists(wanted[kind]), "l.jsonl")
+    done = rescore(*ROADS[road], "--lm", name)
+    if kind in ("like", "wide"):
+        assert done.returncode == 0, done.stderr
+        return
+    assert_one_line_error(done, *ADVICE)
+    assert f"{recommended_weight(name):g} of {name}" in done.stderr
+    given = rescore(*ROADS[road], "--lm", name, "--weight", "0.1")
+    assert given.returncode == 0, given.stderr
+
+
+@pytest.mark.parametrize("column", ["lm", "lm_score", "NGRAM", "ctc", "film"])
+def test_a_first_pass_with_a_language_model(column: str, rescore: Run) -> None:
+    lists = some_lists("2")
+    records = {column: Column("espnet2", "", "", "", Role.COMPONENT)}
+    for nbest in lists:
+        nbest.header = nbest.header.with_records(records)
+        for hypothesis in nbest.hypotheses:
+            hypothesis.scores[column] = -1.0
+    is_model = column not in ("ctc", "film")
+    assert bool(Dataset(lists).searched_with) is is_model
+    formats.write(lists, "l.jsonl")
+    done = rescore("run", "l.jsonl", "--lm", "tta-small")
+    assert (done.returncode == 2) is is_model, done.stderr
+    if is_model:
+        assert_one_line_error(done, f"(column {column})", *ADVICE)
+
+
+def test_ranks_in_a_scored_file_are_ranks(rescore: Run) -> None:
+    """The scores of a file without scores are ranks, however often it is written."""
+    lists = some_lists("ranks")
+    for nbest in lists:
+        for hypothesis in nbest.hypotheses:
+            hypothesis.scores = {}
+    rows = ["id,text"]
+    for nbest in lists:
+        rows += [f"{nbest.id},{hypothesis.text}" for hypothesis in nbest.hypotheses]
+    Path("l.csv").write_text("\n".join([*rows, ""]))
+    assert rescore("convert", "l.csv", "--s2s", "rank", "-o", "l.jsonl").returncode == 0
+    for line in ("l.csv --s2s rank", "l.jsonl"):
+        done = rescore("run", *line.split(), "--lm", "tta-small")
+        assert done.returncode == 2 and "the rank, not a score" in done.stderr
+
+
+def test_a_card_with_a_bad_spread_is_refused(tmp_path: Path, rescore: Run) -> None:
+    formats.write(some_lists("2"), "l.jsonl")
+    for source in (shipped_models() / "tta-small").iterdir():
+        target = tmp_path / "lm" / source.name
+        target.parent.mkdir(exist_ok=True)
+        target.write_bytes(source.read_bytes())
+    card = tmp_path / "lm" / "README.md"
+    text = card.read_text(encoding="utf-8")
+    for value in ("0", "nan", "wide", "-1"):
+        changed = text.replace("weight_spread: 1.2", f"weight_spread: {value}")
+        card.write_text(changed, encoding="utf-8")
+        done = rescore("run", "l.jsonl", "--lm", "tta:lm")
+        assert done.returncode == 2 and "weight_spread is" in done.stderr, done.stderr
