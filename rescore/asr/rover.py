@@ -43,6 +43,15 @@ KEPT = 0.9
 """The usual factor of no word for several systems: a tie goes to the word."""
 NO_WORD = (KEPT, 1.0, 1.1, 0.8, 0.7, 0.6, 0.5)
 """Factors of no word that are tried on dev lists, the usual one first."""
+OTHER_WORD = 1.5
+"""Cost of a word in the place of another word, where a word too many or too few costs
+1. With a cost of 1, two wrong pairs are as cheap as a right pair between two words
+without a partner; NIST's costs are 4 and 3.
+"""
+DIGITS = 9
+"""Decimals of posteriors that are compared: sums of the same votes in another order are
+equal.
+"""
 NEARLY = 1e-9
 """Costs that differ by less are equal: of equal alignments a word stands in a slot
 rather than beside it.
@@ -51,7 +60,7 @@ rather than beside it.
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Lists with equally many hypotheses."""
+    """Lists with equally many hypotheses; hypotheses with the same words are one."""
 
     places: list[int]
     """(lists,) the place of each list among all"""
@@ -115,7 +124,19 @@ class Ballots:
         self._normaliser = normaliser
         self._usual = usual
         self._no_word = (options or RoverOptions()).factor(usual)
-        words = [list(map(normaliser, texts)) for texts in every]
+        words = []
+        self._groups: list[npt.NDArray[np.intp]] = []
+        """For each list, the number of the words of each hypothesis: hypotheses with
+        the same words are aligned once, with the sum of their posteriors.
+        """
+        for texts in every:
+            distinct: dict[tuple[str, ...], int] = {}
+            groups = []
+            for text in texts:
+                own = tuple(normaliser(text))
+                groups.append(distinct.setdefault(own, len(distinct)))
+            words.append(list(distinct))
+            self._groups.append(np.array(groups))
         self._batches = list(_batches(words))
         self._tokens: dict[tuple[int, int], list[Token]] = {}
         """The tokens of each list and hypothesis that won somewhere."""
@@ -131,8 +152,8 @@ class Ballots:
         held = copy(self)
         held._networks = []
         for batch in self._batches:
-            shares = np.array([preferences[place] for place in batch.places])
-            order = np.argsort(-shares, axis=1, kind="stable")
+            shares, _ = self._joint(batch, preferences)
+            order = _order(shares)
             rows = np.arange(len(order))[:, None]
             ordered = shares[rows, order], batch.words[rows, order]
             spoken, numbers, _ = _networks(*ordered, batch.lengths[rows, order])
@@ -154,25 +175,50 @@ class Ballots:
         factor = self._no_word
         winners = [""] * len(self._every)
         for number, batch in enumerate(self._batches):
-            shares = np.array([preferences[place] for place in batch.places])
+            shares, leaders = self._joint(batch, preferences)
             most = shares.max(axis=1)
             others = (1.0 - most) * max(factor, 1.0)
             decided = most * min(factor, 1.0) > others + CERTAIN
             for row in np.flatnonzero(decided).tolist():
                 place = batch.places[row]
-                winners[place] = self._text_of(place, int(shares[row].argmax()))
+                leader = leaders[row, shares[row].argmax()]
+                winners[place] = self._text_of(place, int(leader))
             left = np.flatnonzero(~decided)
             if not len(left):
                 continue
             order, spoken, numbers, totals = self._counted(number, shares, left)
             ranks, words = elected(spoken, numbers, totals, factor)
-            chosen = np.take_along_axis(order, np.maximum(ranks, 0), axis=1)
+            leading = np.take_along_axis(leaders[left], order, axis=1)
+            chosen = np.take_along_axis(leading, np.maximum(ranks, 0), axis=1)
             hypotheses = np.where(ranks < 0, -1, chosen)
             outcomes = np.stack([hypotheses, words], axis=1)
             for row, outcome in zip(left.tolist(), outcomes, strict=True):
                 place = batch.places[row]
                 winners[place] = self._text_of_vote(place, outcome)
         return winners
+
+    def _joint(
+        self, batch: Batch, preferences: Sequence[Floats]
+    ) -> tuple[Floats, npt.NDArray[np.intp]]:
+        """Return the posteriors of the distinct words of the lists of a batch.
+
+        Args:
+            batch: The batch.
+            preferences: The posteriors (hypotheses,) of each list.
+
+        Returns:
+            (lists, hypotheses of the batch) posteriors; (lists, hypotheses of the
+            batch) the most probable hypothesis with these words.
+        """
+        shares = np.zeros(batch.lengths.shape)
+        leaders = np.zeros(batch.lengths.shape, dtype=np.intp)
+        for row, place in enumerate(batch.places):
+            groups = self._groups[place]
+            own = preferences[place]
+            shares[row] = np.bincount(groups, own, minlength=shares.shape[1])
+            worst_first = np.argsort(-own, kind="stable")[::-1]
+            leaders[row, groups[worst_first]] = worst_first  # the last one stays
+        return shares, leaders
 
     def _counted(
         self, number: int, shares: Floats, rows: npt.NDArray[np.intp]
@@ -196,7 +242,7 @@ class Ballots:
             numbers = held.numbers[rows]
             totals = _shares(numbers, shares[own, order])
             return order, held.spoken[rows], numbers, totals
-        order = np.argsort(-shares[rows], axis=1, kind="stable")
+        order = _order(shares[rows])
         ordered = shares[own, order], batch.words[own, order]
         return order, *_networks(*ordered, batch.lengths[own, order])
 
@@ -231,6 +277,13 @@ class Ballots:
             text = self._every[place][hypothesis]
             self._tokens[key] = tokens_of(text, self._normaliser)
         return self._tokens[key]
+
+
+def _order(shares: Floats) -> npt.NDArray[np.intp]:
+    """Return the order in which hypotheses are aligned (lists, hypotheses): the most
+    probable first, of equals the first.
+    """
+    return np.argsort(-shares.round(DIGITS), axis=1, kind="stable")
 
 
 def _batches(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[Batch]:
@@ -278,38 +331,105 @@ def _networks(
         numbers, 0 for none; the posterior of each such word, or of none, in its slot.
     """
     number, depth, _ = words.shape
-    spoken = np.full((number, 0, 0), -1, dtype=np.int32)
-    numbers = np.zeros((number, 0, 0), dtype=np.int32)
-    shares = np.zeros((number, 0, 0))
-    mass = np.zeros(number)
-    lists = np.arange(number)[:, None]
-    slots = np.zeros(number, dtype=np.intp)
+    network = _Network.empty(number)
     for rank in range(depth):
-        length = lengths[:, rank]
-        # the texts of this rank may all be empty
-        own = words[:, rank, : max(1, length.max(initial=0))]
-        old, new, slots = _aligned(*_tables(numbers, shares, own, mass), slots, length)
+        own = words[:, rank]
+        network = network.with_one_more(posteriors[:, rank], own, lengths[:, rank])
+    # The first hypotheses were aligned before the others were known.
+    for rank in range(depth if depth > 2 else 0):
+        own = words[:, rank]
+        network = network.without_first(posteriors[:, rank])
+        network = network.with_one_more(posteriors[:, rank], own, lengths[:, rank])
+    return network.spoken, network.numbers, _shares(network.numbers, posteriors)
+
+
+class _Network(NamedTuple):
+    """Confusion networks of lists while hypotheses are aligned with them."""
+
+    spoken: Numbers
+    """(lists, slots, hypotheses) places of words, -1 for none"""
+    numbers: Numbers
+    """(lists, slots, hypotheses) numbers of words, 0 for none"""
+    shares: Floats
+    """(lists, slots, hypotheses) the posterior of each such word, or of none, in its
+    slot
+    """
+    slots: npt.NDArray[np.intp]
+    """(lists,) the number of slots"""
+    mass: Floats
+    """(lists,) the sum of the posteriors of the hypotheses"""
+
+    @classmethod
+    def empty(cls, number: int) -> _Network:
+        """Return networks without hypotheses."""
+        return cls(
+            np.full((number, 0, 0), -1, dtype=np.int32),
+            np.zeros((number, 0, 0), dtype=np.int32),
+            np.zeros((number, 0, 0)),
+            np.zeros(number, dtype=np.intp),
+            np.zeros(number),
+        )
+
+    def with_one_more(
+        self, posterior: Floats, words: Numbers, lengths: npt.NDArray[np.intp]
+    ) -> _Network:
+        """Return the networks with one more hypothesis, which comes last.
+
+        Args:
+            posterior: (lists,) the posterior of the hypothesis.
+            words: (lists, words) the numbers of its words.
+            lengths: (lists,) the number of its words.
+        """
+        mass = self.mass
+        lists = np.arange(len(mass))[:, None]
+        members = self.numbers.shape[2]
+        # the texts may all be empty
+        own = words[:, : max(1, lengths.max(initial=0))]
+        tables = _tables(self.numbers, self.shares, own, mass)
+        old, new, slots = _aligned(*tables, self.slots, lengths)
         heard = np.take_along_axis(own, np.maximum(new, 0), axis=1)
         heard = np.where(new >= 0, heard, 0)
         beside = (old < 0)[..., None]
-        share = posteriors[:, rank, None, None]
-        if rank and spoken.size:
-            spoken = np.where(beside, -1, spoken[lists, old])
-            numbers = np.where(beside, 0, numbers[lists, old])
-            shares = np.where(beside, mass[:, None, None], shares[lists, old])
+        share = posterior[:, None, None]
+        if self.spoken.size:
+            spoken = np.where(beside, -1, self.spoken[lists, old])
+            numbers = np.where(beside, 0, self.numbers[lists, old])
+            shares = np.where(beside, mass[:, None, None], self.shares[lists, old])
         else:
-            spoken = np.full((*old.shape, rank), -1, dtype=np.int32)
-            numbers = np.zeros((*old.shape, rank), dtype=np.int32)
+            spoken = np.full((*old.shape, members), -1, dtype=np.int32)
+            numbers = np.zeros((*old.shape, members), dtype=np.int32)
             shares = np.broadcast_to(mass[:, None, None], numbers.shape)
         same = numbers == heard[..., None]
         shares = np.where(same, shares + share, shares)
         others = np.where(same, shares, 0.0).max(axis=2, initial=0.0)
         whole = np.maximum(others, share[..., 0])
-        spoken = _with_last(spoken, new)
-        numbers = _with_last(numbers, heard)
-        shares = _with_last(shares, whole)
-        mass = mass + posteriors[:, rank]
-    return spoken, numbers, shares
+        return _Network(
+            _with_last(spoken, new),
+            _with_last(numbers, heard),
+            _with_last(shares, whole),
+            slots,
+            mass + posterior,
+        )
+
+    def without_first(self, posterior: Floats) -> _Network:
+        """Return the networks without the first hypothesis and its own slots.
+
+        Args:
+            posterior: (lists,) the posterior of the hypothesis.
+        """
+        same = self.numbers == self.numbers[..., :1]
+        shares = np.where(same, self.shares - posterior[:, None, None], self.shares)
+        kept = (self.numbers[..., 1:] > 0).any(axis=2)
+        slots = kept.sum(axis=1)
+        order = np.argsort(~kept, axis=1, kind="stable")[:, : slots.max(initial=0)]
+        lists = np.arange(len(order))[:, None]
+        return _Network(
+            self.spoken[lists, order, 1:],
+            self.numbers[lists, order, 1:],
+            shares[lists, order, 1:],
+            slots,
+            self.mass - posterior,
+        )
 
 
 def _with_last(
@@ -337,7 +457,8 @@ def elected(
     none = np.where(numbers == 0, shares, 0.0).max(axis=2, keepdims=True) * no_word
     totals = np.concatenate([none, np.where(numbers > 0, shares, -1.0)], axis=2)
     # the first of equals: no word, then the more probable hypothesis
-    winner = totals.argmax(axis=-1) - 1
+    equal = totals >= totals.max(axis=2, keepdims=True) - NEARLY
+    winner = equal.argmax(axis=-1) - 1
     chosen = np.maximum(winner, 0)[..., None]
     return winner, np.take_along_axis(spoken, chosen, axis=-1)[..., 0]
 
@@ -440,9 +561,10 @@ def _tables(
     for slot in range(count):
         heard = starts[:, None] + numbers[:, slot]
         every[heard] = shares[:, slot]
-        match = above[:-1] + mass
-        match -= every[wanted]
-        best = above + (mass - every[starts])
+        none = every[starts]
+        match = above[:-1] + (OTHER_WORD * mass - (OTHER_WORD - 1.0) * none)
+        match -= OTHER_WORD * every[wanted]
+        best = above + (mass - none)
         np.minimum(best[1:], match, out=best[1:])
         above = np.minimum.accumulate(best - beside, axis=0)
         above += beside
