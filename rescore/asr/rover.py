@@ -11,15 +11,17 @@ numbers, (lists, slots, hypotheses), 0 where a hypothesis has no word in the slo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
+from statistics import median
 from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from rescore.asr.written import Token, rewritten, tokens_of
+from rescore.asr.written import Token, pieces_of, rewritten, tokens_of
 from rescore.dataset import Dataset
 from rescore.decision.rules import DecisionRule
 from rescore.metrics.base import Metric
@@ -27,6 +29,8 @@ from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList
 from rescore.options import Declared, option
 
+Spans = tuple[tuple[float, float], ...]
+"""Starts and ends of words, in seconds."""
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
@@ -48,6 +52,8 @@ OTHER_WORD = 1.5
 1. With a cost of 1, two wrong pairs are as cheap as a right pair between two words
 without a partner; NIST's costs are 4 and 3.
 """
+TOUCHING = 1e-3
+"""Seconds that words must have in common to overlap."""
 DIGITS = 9
 """Decimals of posteriors that are compared: sums of the same votes in another order are
 equal.
@@ -68,6 +74,10 @@ class Batch:
     """(lists, hypotheses, words) numbers from 1; -1 after the end"""
     lengths: npt.NDArray[np.intp]
     """(lists, hypotheses) numbers of words"""
+    clock: Floats | None = None
+    """(lists, hypotheses, words, 2) start and end of each word, in seconds; NaN where
+    they are unknown, None if no word has times
+    """
 
 
 class HeldNetworks(NamedTuple):
@@ -111,6 +121,7 @@ class Ballots:
         normaliser: Normaliser,
         options: RoverOptions | None = None,
         usual: float = 1.0,
+        times: Sequence[Sequence[Spans]] | None = None,
     ) -> None:
         """Cut the texts into words.
 
@@ -119,6 +130,8 @@ class Ballots:
             normaliser: Says which words are the same.
             options: The options; None for the defaults.
             usual: The factor of no word if the options have none.
+            times: For each list, the times of the pieces of each hypothesis
+                (`Hypothesis.times`); None if no list has times.
         """
         self._every = every
         self._normaliser = normaliser
@@ -137,7 +150,11 @@ class Ballots:
                 groups.append(distinct.setdefault(own, len(distinct)))
             words.append(list(distinct))
             self._groups.append(np.array(groups))
-        self._batches = list(_batches(words))
+        clocks: dict[int, list[Spans]] = {}
+        for place, own_times in enumerate(times or ()):
+            if any(own_times):
+                clocks[place] = self._clocks(place, words[place], own_times)
+        self._batches = list(_batches(words, clocks))
         self._tokens: dict[tuple[int, int], list[Token]] = {}
         """The tokens of each list and hypothesis that won somewhere."""
         self._texts: dict[tuple[int, int | bytes], str] = {}
@@ -147,6 +164,19 @@ class Ballots:
         aligns the hypotheses by its own posteriors.
         """
 
+    def _clocks(
+        self, place: int, words: Sequence[Sequence[str]], times: Sequence[Spans]
+    ) -> list[Spans]:
+        """Return the times of the words of the distinct hypotheses of a list, by the
+        same clock; empty for a hypothesis without times.
+        """
+        clocks: list[Spans] = [()] * len(words)
+        for rank, group in enumerate(self._groups[place].tolist()):
+            if not clocks[group]:
+                text = self._every[place][rank]
+                clocks[group] = word_times(text, times[rank], self._normaliser)
+        return synchronised(words, clocks)
+
     def near(self, preferences: Sequence[Floats]) -> Ballots:
         """Return ballots that count all votes in the networks of these posteriors."""
         held = copy(self)
@@ -155,8 +185,8 @@ class Ballots:
             shares, _ = self._joint(batch, preferences)
             order = _order(shares)
             rows = np.arange(len(order))[:, None]
-            ordered = shares[rows, order], batch.words[rows, order]
-            spoken, numbers, _ = _networks(*ordered, batch.lengths[rows, order])
+            ordered = _ordered(batch, rows, order)
+            spoken, numbers, _ = _networks(shares[rows, order], *ordered)
             held._networks.append(HeldNetworks(order, spoken, numbers))
         return held
 
@@ -212,10 +242,11 @@ class Ballots:
         """
         shares = np.zeros(batch.lengths.shape)
         leaders = np.zeros(batch.lengths.shape, dtype=np.intp)
+        width = batch.lengths.shape[1]
         for row, place in enumerate(batch.places):
             groups = self._groups[place]
             own = preferences[place]
-            shares[row] = np.bincount(groups, own, minlength=shares.shape[1])
+            shares[row] = np.bincount(groups, own, minlength=width)
             worst_first = np.argsort(-own, kind="stable")[::-1]
             leaders[row, groups[worst_first]] = worst_first  # the last one stays
         return shares, leaders
@@ -243,8 +274,8 @@ class Ballots:
             totals = _shares(numbers, shares[own, order])
             return order, held.spoken[rows], numbers, totals
         order = _order(shares[rows])
-        ordered = shares[own, order], batch.words[own, order]
-        return order, *_networks(*ordered, batch.lengths[own, order])
+        ordered = _ordered(batch, own, order)
+        return order, *_networks(shares[own, order], *ordered)
 
     def _text_of(self, place: int, hypothesis: int) -> str:
         """Return the text of a hypothesis that wins in every slot."""
@@ -279,6 +310,72 @@ class Ballots:
         return self._tokens[key]
 
 
+def _ordered(
+    batch: Batch, rows: npt.NDArray[np.intp], order: npt.NDArray[np.intp]
+) -> tuple[Numbers, npt.NDArray[np.intp], Floats | None]:
+    """Return the words, lengths and times of lists of a batch in the order in which
+    their hypotheses are aligned.
+
+    Args:
+        batch: The batch.
+        rows: (lists, 1) the lists.
+        order: (lists, hypotheses) the order.
+    """
+    clock = None if batch.clock is None else batch.clock[rows, order]
+    return batch.words[rows, order], batch.lengths[rows, order], clock
+
+
+def word_times(text: str, times: Spans, normaliser: Normaliser) -> Spans:
+    """Return the start and the end of each compared word of a text; words that are
+    normalised together share the time of their piece.
+
+    Args:
+        text: The text.
+        times: The times of its `timed_pieces`.
+        normaliser: Says how words are compared.
+
+    Returns:
+        A span for each word; empty if the pieces of text have no times of their own.
+    """
+    pieces = pieces_of(text, normaliser)
+    if not times or sum(len(piece.written) for piece in pieces) != len(times):
+        return ()
+    spans: list[tuple[float, float]] = []
+    begin = 0
+    for piece in pieces:
+        end = begin + len(piece.written)
+        spans += [(times[begin][0], times[end - 1][1])] * len(piece.words)
+        begin = end
+    return tuple(spans)
+
+
+def synchronised(words: Sequence[Sequence[str]], times: Sequence[Spans]) -> list[Spans]:
+    """Return the times of hypotheses by the same clock: words that stand once in a
+    hypothesis start at the same time as in the others, by their median.
+
+    Args:
+        words: The words of each hypothesis.
+        times: The times of these words; empty for a hypothesis without times.
+    """
+    starts: list[dict[str, float]] = []
+    together: dict[str, list[float]] = {}
+    for own, spans in zip(words, times, strict=True):
+        once = Counter(own)
+        found = {}
+        for word, (start, _) in zip(own, spans, strict=False):
+            if once[word] == 1:
+                found[word] = start
+                together.setdefault(word, []).append(start)
+        starts.append(found)
+    common = {word: median(each) for word, each in together.items() if len(each) > 1}
+    shifted: list[Spans] = []
+    for found, spans in zip(starts, times, strict=True):
+        late = [found[word] - common[word] for word in found if word in common]
+        shift = median(late) if late else 0.0
+        shifted.append(tuple((start - shift, end - shift) for start, end in spans))
+    return shifted
+
+
 def _order(shares: Floats) -> npt.NDArray[np.intp]:
     """Return the order in which hypotheses are aligned (lists, hypotheses): the most
     probable first, of equals the first.
@@ -286,7 +383,9 @@ def _order(shares: Floats) -> npt.NDArray[np.intp]:
     return np.argsort(-shares.round(DIGITS), axis=1, kind="stable")
 
 
-def _batches(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[Batch]:
+def _batches(
+    lists: Sequence[Sequence[Sequence[str]]], clocks: Mapping[int, Sequence[Spans]]
+) -> Iterator[Batch]:
     """Yield batches of lists with equally many hypotheses of about the same length."""
     sizes = [(len(hypotheses), max(map(len, hypotheses))) for hypotheses in lists]
     batch: list[int] = []
@@ -294,14 +393,18 @@ def _batches(lists: Sequence[Sequence[Sequence[str]]]) -> Iterator[Batch]:
         number, longest = sizes[place]
         full = len(batch) == TOGETHER or len(batch) * (longest + 1) ** 2 >= CELLS
         if batch and (full or sizes[batch[0]][0] != number):
-            yield _batch(batch, lists)
+            yield _batch(batch, lists, clocks)
             batch = []
         batch.append(place)
     if batch:
-        yield _batch(batch, lists)
+        yield _batch(batch, lists, clocks)
 
 
-def _batch(places: list[int], lists: Sequence[Sequence[Sequence[str]]]) -> Batch:
+def _batch(
+    places: list[int],
+    lists: Sequence[Sequence[Sequence[str]]],
+    clocks: Mapping[int, Sequence[Spans]],
+) -> Batch:
     """Return some of the lists as a batch."""
     sizes = [list(map(len, lists[place])) for place in places]
     lengths = np.array(sizes, dtype=np.intp)
@@ -312,11 +415,21 @@ def _batch(places: list[int], lists: Sequence[Sequence[Sequence[str]]]) -> Batch
         for rank, hypothesis in enumerate(lists[place]):
             own = [numbers.setdefault(word, len(numbers) + 1) for word in hypothesis]
             words[row, rank, : len(hypothesis)] = own
-    return Batch(places, words, lengths)
+    clock = None
+    if not clocks.keys().isdisjoint(places):
+        clock = np.full((*words.shape, 2), np.nan)
+        for row, place in enumerate(places):
+            for rank, spans in enumerate(clocks.get(place, ())):
+                if spans:
+                    clock[row, rank, : len(spans)] = spans
+    return Batch(places, words, lengths, clock)
 
 
 def _networks(
-    posteriors: Floats, words: Numbers, lengths: npt.NDArray[np.intp]
+    posteriors: Floats,
+    words: Numbers,
+    lengths: npt.NDArray[np.intp],
+    clock: Floats | None = None,
 ) -> tuple[Numbers, Numbers, Floats]:
     """Return the confusion networks of lists, whose hypotheses are aligned in their
     order.
@@ -325,6 +438,7 @@ def _networks(
         posteriors: (lists, hypotheses) the posterior of each hypothesis.
         words: (lists, hypotheses, words) as in `Batch`.
         lengths: (lists, hypotheses) the number of words of each hypothesis.
+        clock: (lists, hypotheses, words, 2) the times of words, as in `Batch`.
 
     Returns:
         (lists, slots, hypotheses) places of words, -1 for none; the same as word
@@ -332,14 +446,21 @@ def _networks(
     """
     number, depth, _ = words.shape
     network = _Network.empty(number)
-    for rank in range(depth):
-        own = words[:, rank]
-        network = network.with_one_more(posteriors[:, rank], own, lengths[:, rank])
+    ranks = list(range(depth))
     # The first hypotheses were aligned before the others were known.
-    for rank in range(depth if depth > 2 else 0):
+    again = ranks if depth > 2 else []
+    for step, rank in enumerate([*ranks, *again]):
+        if step >= depth:
+            network = network.without_first(posteriors[:, rank])
         own = words[:, rank]
-        network = network.without_first(posteriors[:, rank])
-        network = network.with_one_more(posteriors[:, rank], own, lengths[:, rank])
+        apart = None
+        if clock is not None and network.numbers.size:
+            members = [*ranks[rank + 1 :], *ranks[:rank]] if step >= depth else ranks
+            spans = _slot_times(network.spoken, clock[:, members[: network.depth]])
+            apart = _apart(spans, clock[:, rank])
+        network = network.with_one_more(
+            posteriors[:, rank], own, lengths[:, rank], apart
+        )
     return network.spoken, network.numbers, _shares(network.numbers, posteriors)
 
 
@@ -370,8 +491,17 @@ class _Network(NamedTuple):
             np.zeros(number),
         )
 
+    @property
+    def depth(self) -> int:
+        """The number of hypotheses."""
+        return self.numbers.shape[2]
+
     def with_one_more(
-        self, posterior: Floats, words: Numbers, lengths: npt.NDArray[np.intp]
+        self,
+        posterior: Floats,
+        words: Numbers,
+        lengths: npt.NDArray[np.intp],
+        apart: Flags | None,
     ) -> _Network:
         """Return the networks with one more hypothesis, which comes last.
 
@@ -379,13 +509,15 @@ class _Network(NamedTuple):
             posterior: (lists,) the posterior of the hypothesis.
             words: (lists, words) the numbers of its words.
             lengths: (lists,) the number of its words.
+            apart: (slots, words, lists) whether a word is at another time than the
+                words of a slot; None without times.
         """
         mass = self.mass
         lists = np.arange(len(mass))[:, None]
         members = self.numbers.shape[2]
         # the texts may all be empty
         own = words[:, : max(1, lengths.max(initial=0))]
-        tables = _tables(self.numbers, self.shares, own, mass)
+        tables = _tables(self.numbers, self.shares, own, mass, apart)
         old, new, slots = _aligned(*tables, self.slots, lengths)
         heard = np.take_along_axis(own, np.maximum(new, 0), axis=1)
         heard = np.where(new >= 0, heard, 0)
@@ -529,8 +661,44 @@ def _aligned(
     )
 
 
+def _slot_times(spoken: Numbers, clock: Floats) -> Floats:
+    """Return the earliest start and the latest end of the words of each slot, (lists,
+    slots, 2); NaN without times.
+
+    Args:
+        spoken: (lists, slots, hypotheses) the places of words, -1 for none.
+        clock: (lists, hypotheses, words, 2) the times of words.
+    """
+    lists = np.arange(len(spoken))[:, None, None]
+    hypotheses = np.arange(spoken.shape[2])
+    times = clock[lists, hypotheses, np.maximum(spoken, 0)]
+    times = np.where(spoken[..., None] < 0, np.nan, times)
+    starts = np.fmin.reduce(times[..., 0], axis=2)
+    ends = np.fmax.reduce(times[..., 1], axis=2)
+    return np.stack([starts, ends], axis=-1)
+
+
+def _apart(slots: Floats, words: Floats) -> Flags:
+    """Return whether words lie at another time than slots (slots, words, lists): they
+    do not overlap. Unknown times are no other times.
+
+    Args:
+        slots: (lists, slots, 2) the times of slots.
+        words: (lists, words, 2) the times of words.
+    """
+    own = slots.transpose(1, 0, 2)[:, None]
+    others = words.transpose(1, 0, 2)[None]
+    begin = np.maximum(own[..., 0], others[..., 0])
+    end = np.minimum(own[..., 1], others[..., 1])
+    return np.asarray(begin > end - TOUCHING)
+
+
 def _tables(
-    numbers: Numbers, shares: Floats, words: Numbers, mass: Floats
+    numbers: Numbers,
+    shares: Floats,
+    words: Numbers,
+    mass: Floats,
+    apart: Flags | None = None,
 ) -> tuple[Flags, Flags]:
     """Return the tables of the dynamic programme, a row for each slot; lists come last,
     where they lie side by side.
@@ -540,6 +708,8 @@ def _tables(
         shares: (lists, slots, hypotheses) their posteriors.
         words: (lists, words) the numbers of the words to align.
         mass: (lists,) the sum of all posteriors.
+        apart: (slots, words, lists) whether a word is at another time than the words of
+            a slot, where only the same word may stand; None without times.
 
     Returns:
         placed (slots, words + 1, lists), whether the slot comes last in the cheapest
@@ -564,6 +734,9 @@ def _tables(
         none = every[starts]
         match = above[:-1] + (OTHER_WORD * mass - (OTHER_WORD - 1.0) * none)
         match -= OTHER_WORD * every[wanted]
+        if apart is not None:
+            other = apart[slot, :length] & (every[wanted] == 0.0)
+            match += np.where(other, 2 * mass, 0.0)
         best = above + (mass - none)
         np.minimum(best[1:], match, out=best[1:])
         above = np.minimum.accumulate(best - beside, axis=0)
@@ -591,4 +764,7 @@ class Rover(DecisionRule):
         for nbest in lists:
             texts.append([hypothesis.text for hypothesis in nbest.hypotheses])
         usual = KEPT if Dataset.of(lists).header.systems else 1.0
-        return Ballots(texts, normaliser, self.options, usual)
+        times = []
+        for nbest in lists:
+            times.append([hypothesis.times for hypothesis in nbest.hypotheses])
+        return Ballots(texts, normaliser, self.options, usual, times)
