@@ -2,8 +2,11 @@
 nbest-lattice and NIST's ROVER build it.
 
 Mangu et al. 2000; Fiscus 1997. Hypotheses are aligned one after another, the most
-probable first, with the network of those before; in each slot of the network the word
-(or none) with the highest posterior wins. The result need not be one of the hypotheses.
+probable first, with the network of the hypotheses before, and then each once more with
+the network of all others. In each slot of the network the word (or none) with the
+highest posterior wins. The result need not be one of the hypotheses. Hypotheses with
+the same words are one hypothesis with the sum of their posteriors. Different words
+whose times lie apart never share a slot.
 
 Lists with equally many hypotheses are aligned together. A network is an array of word
 numbers, (lists, slots, hypotheses), 0 where a hypothesis has no word in the slot.
@@ -52,8 +55,10 @@ OTHER_WORD = 1.5
 1. With a cost of 1, two wrong pairs are as cheap as a right pair between two words
 without a partner; NIST's costs are 4 and 3.
 """
-TOUCHING = 1e-3
-"""Seconds that words must have in common to overlap."""
+GAP = 0.1
+"""Seconds between two different words from which on they stand in different slots: the
+times of recognisers differ by as much.
+"""
 DIGITS = 9
 """Decimals of posteriors that are compared: sums of the same votes in another order are
 equal.
@@ -679,8 +684,8 @@ def _slot_times(spoken: Numbers, clock: Floats) -> Floats:
 
 
 def _apart(slots: Floats, words: Floats) -> Flags:
-    """Return whether words lie at another time than slots (slots, words, lists): they
-    do not overlap. Unknown times are no other times.
+    """Return whether more than `GAP` lies between words and slots (slots, words,
+    lists); False for unknown times.
 
     Args:
         slots: (lists, slots, 2) the times of slots.
@@ -690,7 +695,7 @@ def _apart(slots: Floats, words: Floats) -> Flags:
     others = words.transpose(1, 0, 2)[None]
     begin = np.maximum(own[..., 0], others[..., 0])
     end = np.minimum(own[..., 1], others[..., 1])
-    return np.asarray(begin > end - TOUCHING)
+    return np.asarray(begin > end + GAP)
 
 
 def _tables(
