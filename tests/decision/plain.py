@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rescore.asr.rover import NEARLY, OTHER_WORD
+from rescore.asr.slots import NEARLY, OTHER_WORD
 from rescore.decision.risk import compared
 from rescore.decision.rules import Floats
 from rescore.metrics.base import Metric

@@ -318,9 +318,9 @@ def test_many_lists_are_aligned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = read([ROOT / "data" / "test.json"])
     exact = tune_scale(Decision("rover"), ErrorRate(), lists, WEIGHTS)
     alignments = []
-    aligned_lists = rover._networks
+    aligned_lists = rover.networks
     monkeypatch.setattr(
-        rover, "_networks", lambda *each: alignments.append(0) or aligned_lists(*each)
+        rover, "networks", lambda *each: alignments.append(0) or aligned_lists(*each)
     )
     tune_scale(Decision("rover"), ErrorRate(), lists, WEIGHTS)
     each = len(alignments)
