@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -60,7 +60,8 @@ def combine(
     Args:
         systems: The recordings of each system, by name.
         normaliser: Says which words are the same.
-        references: The reference of each recording, cut at the same places, for tuning.
+        references: The reference of each recording, cut at the same places, for tuning;
+            its words are aligned with the words of the systems, whatever its times are.
 
     Raises:
         UserError: A recording has no reference.
@@ -91,7 +92,9 @@ def combine(
                     f"recording {name}: no reference; the first is"
                     f" {next(iter(references), 'none')}"
                 )
-            reference = _Track.of(references[name], normaliser)
+            # Words of a segment share its time by letters: nobody measured theirs.
+            untimed = replace(references[name], times=[])
+            reference = _Track.of(untimed, normaliser)
         for own in _lists(name, tracks, reference):
             yield one_list(own, EXACT, header)
 
