@@ -8,7 +8,8 @@ alignments that cost the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,10 @@ SUBSTITUTION = 4
 GAP = 3
 """Cost of an insertion or deletion, as in sclite."""
 AlignedPair = tuple[str | None, str | None]
+CELLS = 1 << 16
+"""Cells of a row of the tables of alignments that are made together: as many as the
+cache of a core holds.
+"""
 PAIR, INSERTED, DELETED = range(3)
 """The last step of the cheapest alignment of the first words: a pair of words, or a
 word without a partner.
@@ -79,3 +84,97 @@ def _last_steps(
         steps[row, 1:][costs[1:] == costs[:-1] + GAP] = INSERTED
         steps[row, 1:][costs[1:] == paired] = PAIR
     return steps
+
+
+def substitutions(
+    references: Sequence[str], hypotheses: Sequence[str]
+) -> npt.NDArray[np.int64]:
+    """Return the number of substitutions in the alignment of each pair of texts, as
+    `align` has it.
+
+    Many pairs are aligned at once: a list of 1,000 hypotheses has a million pairs.
+
+    Args:
+        references: References with a character for each word.
+        hypotheses: Hypotheses that were encoded like the references.
+
+    Returns:
+        Numbers of shape (pairs,).
+    """
+    numbers = np.zeros(len(references), dtype=np.int64)
+    for places in _of_similar_length(references, hypotheses):
+        ours = [references[place] for place in places]
+        theirs = [hypotheses[place] for place in places]
+        numbers[places] = _substitutions_together(ours, theirs)
+    return numbers
+
+
+def _of_similar_length(
+    references: Sequence[str], hypotheses: Sequence[str]
+) -> Iterator[list[int]]:
+    """Yield the places of pairs that are aligned together: of similar length, and as
+    many as `CELLS` allows.
+    """
+
+    def lengths(place: int) -> tuple[int, int]:
+        return len(hypotheses[place]), len(references[place])
+
+    places: list[int] = []
+    for place in sorted(range(len(references)), key=lengths):
+        if places and (len(places) + 1) * (len(hypotheses[place]) + 1) > CELLS:
+            yield places
+            places = []
+        places.append(place)
+    if places:
+        yield places
+
+
+def _substitutions_together(
+    references: Sequence[str], hypotheses: Sequence[str]
+) -> npt.NDArray[np.int64]:
+    """Return `substitutions` of pairs; all pairs take a row of their tables at once.
+
+    The tables hold costs, as in `_last_steps`, and the substitutions of the cheapest
+    alignment of the beginnings.
+    """
+    wanted = _letters(references, -1)
+    heard = _letters(hypotheses, -2)
+    our_lengths = np.array([len(text) for text in references])
+    their_lengths = np.array([len(text) for text in hypotheses])
+    number, width = heard.shape
+    pairs = np.arange(number)
+    gaps = (GAP * np.arange(width + 1)).astype(np.int32)
+    columns = np.arange(width + 1)
+    costs = np.tile(gaps, (number, 1))
+    counts = np.zeros((number, width + 1), dtype=np.int32)
+    result = np.zeros(number, dtype=np.int64)
+    for row in range(1, wanted.shape[1] + 1):
+        differs = heard != wanted[:, row - 1, None]
+        paired = costs[:, :-1] + SUBSTITUTION * differs
+        reached = costs + GAP
+        np.minimum(reached[:, 1:], paired, out=reached[:, 1:])
+        reached = np.minimum.accumulate(reached - gaps, axis=1) + gaps
+        is_pair = reached[:, 1:] == paired
+        is_inserted = reached[:, 1:] == reached[:, :-1] + GAP
+        is_inserted &= ~is_pair
+        # A deletion keeps the number of the row above, a pair adds its own; an
+        # insertion has the number of the last column that is no insertion.
+        added = counts[:, :-1] + differs
+        np.copyto(counts[:, 1:], added, where=is_pair)
+        last = np.tile(columns, (number, 1))
+        last[:, 1:][is_inserted] = 0
+        np.maximum.accumulate(last, axis=1, out=last)
+        counts = np.take_along_axis(counts, last, axis=1)
+        costs = reached
+        ended = pairs[our_lengths == row]
+        result[ended] = counts[ended, their_lengths[ended]]
+    return result
+
+
+def _letters(texts: Sequence[str], padding: int) -> npt.NDArray[np.int32]:
+    """Return the code points of texts, of shape (texts, longest text), padded."""
+    lengths = np.array([len(text) for text in texts])
+    rows = np.full((len(texts), int(lengths.max())), padding, dtype=np.int32)
+    letters = list(map(ord, chain.from_iterable(texts)))
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = letters
+    return rows

@@ -16,7 +16,8 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cpdist
 
-from rescore.metrics.alignment import GAP, SUBSTITUTION, align
+from rescore.metrics.alignment import GAP, SUBSTITUTION
+from rescore.metrics.alignment import substitutions as aligned_substitutions
 
 CLOSEST = np.array([(1 << 20) + 1, 1 << 20, 1 << 20])
 """Weights of substitutions, deletions and insertions that order references: by errors,
@@ -126,21 +127,12 @@ def encoded_counts(ours: Sequence[str], theirs: Sequence[str]) -> Counts:
 
     cost, substitutions = np.divmod(costs(1), unit)
     most = -costs(-1) % unit
-    for place in np.flatnonzero(substitutions != most).tolist():
-        substitutions[place] = _substitutions(ours[place], theirs[place])
+    open_places = np.flatnonzero(substitutions != most)
+    some_of_ours = [ours[place] for place in open_places]
+    some_of_theirs = [theirs[place] for place in open_places]
+    substitutions[open_places] = aligned_substitutions(some_of_ours, some_of_theirs)
     gaps = (cost - SUBSTITUTION * substitutions) // GAP
     longer = our_lengths - their_lengths
     deletions = (gaps + longer) // 2
     insertions = (gaps - longer) // 2
     return np.stack([substitutions, deletions, insertions], axis=1)
-
-
-def _substitutions(reference: str, hypothesis: str) -> int:
-    """Return the number of substitutions in sclite's alignment of encoded texts."""
-    number = 0
-    for expected, heard in align(reference, hypothesis):
-        if expected is None or heard is None:
-            continue
-        if expected != heard:
-            number += 1
-    return number
