@@ -127,7 +127,7 @@ def encoded_counts(ours: Sequence[str], theirs: Sequence[str]) -> Counts:
 
     cost, substitutions = np.divmod(costs(1), unit)
     most = -costs(-1) % unit
-    open_places = np.flatnonzero(substitutions != most)
+    open_places = np.flatnonzero(substitutions != most).tolist()
     some_of_ours = [ours[place] for place in open_places]
     some_of_theirs = [theirs[place] for place in open_places]
     substitutions[open_places] = aligned_substitutions(some_of_ours, some_of_theirs)
