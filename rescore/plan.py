@@ -411,7 +411,7 @@ class _Resolver:
                 further += list(map(self._reported, wanted))
             except UserError as error:  # the options may be right for other lists
                 log.warning(
-                    "%s; the metrics of the feature %s are left out", error, name
+                    "%s; the figures are without %s", error, " and ".join(wanted)
                 )
                 continue
             if names:

@@ -337,8 +337,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
     (folder / "talk.srt").write_text(
         "1\n00:00:00,000 --> 00:00:02,000\nrun cube cuttle now\n", encoding="utf-8"
     )
-    for name in ("test.trn", "dev.trn", "dev.ref.trn", "corrected.trn"):
+    for name in ("test.trn", "corrected.trn"):
         shutil.copy(folder / "ref.trn", folder / name)
+    shutil.copy(folder / "dev.ref.trn", folder / "dev.trn")
     return folder
 
 
@@ -437,16 +438,13 @@ def _recordings(folder: Path) -> None:
         (folder / system / "talk.json").write_text(whisper, encoding="utf-8")
     (folder / "kaldi" / "talk.ctm").write_text(ctm, encoding="utf-8")
     for name in ("dev", "test"):  # and three systems for the same utterances
-        shutil.copy(folder / "ref.trn", folder / name / "whisper.trn")
-        lines = (folder / "ref.trn").read_text(encoding="utf-8").splitlines()
-        texts = [
-            f"{end.rstrip(')')} {text}\n"
-            for text, _, end in (line.rpartition(" (") for line in lines)
-        ]
+        own = formats.read([folder / f"{name}.json"])
+        trn = "".join(f"{nbest.references[0]} ({nbest.id})\n" for nbest in own)
+        texts = "".join(f"{nbest.id} {nbest.references[0]}\n" for nbest in own)
+        for path in (folder / name / "whisper.trn", folder / f"{name}.ref.trn"):
+            path.write_text(trn, encoding="utf-8")
         for system in ("kaldi", "google"):
-            (folder / name / f"{system}.txt").write_text(
-                "".join(texts), encoding="utf-8"
-            )
+            (folder / name / f"{system}.txt").write_text(texts, encoding="utf-8")
 
 
 RUN_ELSEWHERE = {"docs/results/terms.md"}

@@ -47,8 +47,8 @@ def test_a_boost_needs_no_reference_with_a_listed_word(
     )
     (tmp_path / "words").write_text("zebra\n", encoding="utf-8")
     said = (
-        "words: no word of the references is a word of this list, so figures of listed"
-        " words are absent"
+        "words: no word of the references is a word of this list; the figures are"
+        " without bwer and uwer"
     )
     options = (
         "--words",

@@ -263,7 +263,7 @@ def test_a_metric_that_is_worse_gets_one_line() -> None:
         "CER is significantly worse than the first pass: 1.31 -> 1.42, p = 0.0001"
     )
     assert "--metric cer" in line and list(worse(figures("BLEU", 30.0, 29.0, 0.01)))
-    (line,) = worse(figures("CER", 1.31, 1.42, 0.0001), tuned_for=True)
+    (line,) = worse(figures("CER", 1.31, 1.42, 0.0001), is_objective=True)
     assert "dev and test disagree" in line and "--metric" not in line
     for fine in (
         ("CER", 1.42, 1.31, 0.001),

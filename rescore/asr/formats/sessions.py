@@ -72,7 +72,7 @@ def segments_of(text: str) -> list[Segment]:
         speaker, start, end, words = line.split(MARK)
         span = None
         if start != NO_TIME:
-            span = Span(float(start), float(end))
+            span = Span.read(start, end, words)
         segments.append(Segment(unquote(speaker), words, span))
     return segments
 

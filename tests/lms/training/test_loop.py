@@ -646,7 +646,7 @@ def test_several_texts_are_one_text(rescore: Run, tmp_path: Path) -> None:
         in (tmp_path / "both" / "README.md").read_text()
     )
     ends = [
-        (tmp_path / out / "corpus" / "documents.bin").stat().st_size // 8
+        (tmp_path / f"{out}.state" / "corpus" / "documents.bin").stat().st_size // 8
         for out in texts
     ]
     assert ends == [2, 1]  # the end of a text ends a document
