@@ -96,6 +96,8 @@ def test_options_in_the_docs_are_options_of_commands() -> None:
             for opt in (*one.opts, *one.secondary_opts)
         }
     for page in PAGES:
+        if page.name == "upgrade.md":
+            continue  # names what was removed
         named = set(
             re.findall(r"`(--[a-z][a-z0-9-]*)[ `=]", page.read_text(encoding="utf-8"))
         )
