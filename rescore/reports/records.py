@@ -15,6 +15,7 @@ from rescore.metrics.base import is_better
 from rescore.parts import BEST
 from rescore.reports.figures import FIRST, MIXTURE, SIGNIFICANT, Row
 from rescore.reports.groups import Groups
+from rescore.tuning.components import ToolkitScore
 from rescore.tuning.weights import FoldWeights, Unproven, Weights
 
 
@@ -239,6 +240,10 @@ class Record:
     unboosted: Annotated[dict[str, float], described("Metrics without the boost.")] = (
         field(default_factory=dict)
     )
+    toolkit: Annotated[
+        ToolkitScore | None,
+        described("The first pass as a sum of its components, if they were tuned."),
+    ] = None
     groups: Annotated[
         Groups | None, described("Figures of groups of utterances, of --by.")
     ] = None

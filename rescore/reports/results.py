@@ -114,6 +114,7 @@ def evaluate(
         columns=column_records(lists, weights.weights),
         excluded=list(weights.exclusions),
         mixture=weights.mixture,
+        toolkit=weights.toolkit,
         origin=str(weights.tuned),
         on_tuning_lists=not has_folds and weights.tuned.is_on(lists),
         signature=str(

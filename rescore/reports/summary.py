@@ -15,7 +15,12 @@ from rescore.reports import groups
 from rescore.reports.figures import FIRST, SHORT, Row
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.styles import figure, p_phrase, text
-from rescore.tuning.phrases import named_weights, notes, why_zero
+from rescore.tuning.phrases import (
+    effective_weights,
+    named_weights,
+    notes,
+    why_zero,
+)
 
 REFERENCE_SIZES = ("ref_words", "ref_characters")
 """Counts that are the same in all rows, so that tables leave them out."""
@@ -171,10 +176,10 @@ def _weights(results: Record) -> Iterator[str]:
         yield _first_pass_line(results)
         # the figures on dev are of the scale, where a decision is tuned
         yield from _on_dev(results)
-    elif dev is None:
-        yield _lambda_line(results)
-    else:
-        yield _lambda_line(results)
+        return
+    yield _lambda_line(results)
+    yield from effective_weights(results.toolkit, results.weights)
+    if dev is not None:
         yield from notes([results.weights], results.columns, dev.with_all, dev.reranked)
         yield from _dev_lines(results, dev)
 
