@@ -199,22 +199,30 @@ def analyse(metric: Metric, decided: Decided) -> Analysis:
     return analysis
 
 
-def best_system(figures: Figures, chosen: Choice) -> Row:
-    """Return the figures of the best of the systems that wrote the lists.
+def system_rows(figures: Figures) -> list[Row]:
+    """Return the figures of each of the systems that wrote the lists, alone; empty for
+    lists of one system.
+    """
+    rows = []
+    for name in Dataset.of(figures.lists).header.systems:
+        texts = figures.of(system_texts(figures.lists, name))
+        rows.append(figures.row(name, texts))
+    return rows
+
+
+def best_system(figures: Figures, systems: Sequence[Row], chosen: Choice) -> Row:
+    """Return the row of the best system.
 
     Args:
         figures: The lists under a metric.
+        systems: The rows of all systems.
         chosen: The reranked texts; the p-value is of the difference to them.
     """
-    texts_of_system = {}
-    for name in Dataset.of(figures.lists).header.systems:
-        texts_of_system[name] = figures.of(system_texts(figures.lists, name))
-    values = {name: figures.value(texts) for name, texts in texts_of_system.items()}
     best_of = max if figures.metric.higher_is_better else min
-    best = best_of(values, key=values.__getitem__)
-    texts = texts_of_system[best]
+    best = best_of(systems, key=lambda row: row.value)
+    texts = figures.of(system_texts(figures.lists, best.name))
     p_value = figures.test.p_value(figures.metric, figures.lists, texts, chosen)
-    return replace(figures.row(best, texts), p_value=p_value)
+    return replace(best, p_value=p_value)
 
 
 def _systems(

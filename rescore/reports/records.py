@@ -78,6 +78,17 @@ class MetricResult:
         Row | None, described("Of several systems; p_value is against reranked.")
     ] = None
 
+    systems: Annotated[list[Row], described("Each of several systems, alone.")] = field(
+        default_factory=list
+    )
+    equal_votes: Annotated[
+        Row | None,
+        described("The same decision with equal votes; p_value is against reranked."),
+    ] = None
+    votes: Annotated[
+        str | None, described("What tables call reranked, of several systems.")
+    ] = None
+
     @property
     def is_defined(self) -> bool:
         """Whether there is anything to measure: an error rate of empty references is
