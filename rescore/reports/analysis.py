@@ -97,6 +97,8 @@ class Outlook:
     """The value that a language model with perfect choices would reach."""
     next: str = ""
     """The next step."""
+    by_votes: bool = False
+    """Whether the votes of several systems decide, without a language model."""
 
     @property
     def possible(self) -> float:
@@ -300,6 +302,9 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
         oracle=figures.oracle,
     )
     dataset = Dataset.of(lists)
+    if dataset.header.systems and not result.has_lm:
+        result = replace(result, by_votes=True)
+        return replace(result, next=_next_step_of_votes(result, weights))
     step = _next_step(result, dataset)
     if not result.has_lm and weights.language_models:
         step = (
@@ -382,6 +387,26 @@ def _next_step(outlook: Outlook, lists: Dataset) -> str:
     if lists.header.systems:
         return "one more system: this LM does its part"
     return "more hypotheses, such as by score --recombine 20: this LM does its part"
+
+
+def _next_step_of_votes(outlook: Outlook, weights: Weights) -> str:
+    """Return advice on what to do after a vote. It names no language model: the figures
+    of votes do not show that a model would gain.
+
+    Args:
+        outlook: The figures.
+        weights: The weights that decided.
+    """
+    if not weights.tuned.digest:
+        return "tune the votes: give --weights FILE of `rescore tune`"
+    if outlook.gain <= 0:
+        return "other systems: tuned votes do not help here"
+    if outlook.certain == "unclear":
+        return "more test lists: the p-value and the interval disagree about the gain"
+    if outlook.certain == "no":
+        return "more lists to tune votes on: the gain may be due to chance"
+    left = outlook.possible - outlook.gain
+    return f"one more system of similar quality: perfect choices gain {left:.2f} more"
 
 
 def by_depth(
@@ -567,7 +592,8 @@ def _outlook_lines(outlook: Outlook) -> list[tuple[str, str]]:
         f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.oracle:.2f},"
         f" {outlook.possible:.2f} points"
     )
-    without_lm = [("perfect LM", possible), ("next", outlook.next)]
+    perfect = "perfect vote" if outlook.by_votes else "perfect LM"
+    without_lm = [(perfect, possible), ("next", outlook.next)]
     if not outlook.has_lm and outlook.reranked == outlook.first_pass:
         return without_lm
     gain = (
