@@ -68,17 +68,18 @@ def page(
     utterances = []
     for nbest, before, after in zip(lists, first, texts, strict=True):
         utterances.append(_utterance(normaliser, nbest, (before, after), columns))
+    outputs = (results.metrics[0].baseline, "reranked")
     data = {
         "charts": _charts(results, curve),
         "columns": columns,
-        "outputs": (results.metrics[0].baseline, "reranked"),
+        "outputs": outputs,
         "utterances": utterances,
     }
     parts = {
         "TITLE": escape(f"{results.dataset}: {results.system}"),
         "ABOUT": results.size,
         "ANSWER": _answer(results),
-        "PLAIN": _plain(data["outputs"], utterances),
+        "PLAIN": _plain(outputs, utterances),
         "SIGNATURE": escape(results.signature),
         "DATA": _packed(data),
     }
