@@ -405,8 +405,7 @@ def _next_step_of_votes(outlook: Outlook, weights: Weights) -> str:
         return "more test lists: the p-value and the interval disagree about the gain"
     if outlook.certain == "no":
         return "more lists to tune votes on: the gain may be due to chance"
-    left = outlook.possible - outlook.gain
-    return f"one more system of similar quality: perfect choices gain {left:.2f} more"
+    return "one more system of similar quality"
 
 
 def by_depth(
