@@ -21,15 +21,16 @@ from rescore.reports.records import Dev
 from rescore.reports.summary import zero
 from rescore.tuning import Weights
 from rescore.tuning.curves import weight_curve, write_curve
-from rescore.tuning.phrases import notes
+from rescore.tuning.phrases import effective_weights, notes
 
 
 @dataclass(frozen=True, kw_only=True)
 class TunedColumns(options.Lists):
     column: tuple[str, ...] = option(
         (),
-        "Column with LM scores. May be repeated.  [default: the columns that `rescore"
-        " score` added, else all but the first pass]",
+        "Column with LM scores, or a part of the toolkit's score, whose weight may be"
+        " negative. May be repeated.  [default: the columns that `rescore score` added,"
+        " else all but the first pass]",
         metavar="NAME",
     )
     word_bonus: bool | None = option(
@@ -113,6 +114,7 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
         if about.low is not None:
             line += f" (the same from {about.low:.4g} to {about.high:.4g})"
     yield line + _decided_by(weights.decision)
+    yield from effective_weights(weights.toolkit, weights.weights)
 
 
 def _decided_by(decision: Decision) -> str:

@@ -26,14 +26,19 @@ class Models(Feature):
     """
 
     def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
-        """Yield a share for each model."""
+        """Yield a share for each model, and a weight without bounds for each part of
+        the toolkit's score that --column names.
+        """
         names = [lm.name for lm in at.models]
         if not names and at.basis:
             header = at.basis.header
             chosen = choose_columns(at.basis, at.config.columns)
             names = [name for name in chosen if header.role(name) not in COUNTS]
         for name in names:
-            yield WeightedColumn(name, WeightKind.SHARE)
+            # The kind follows from what the column is, not from the option.
+            is_part = at.basis.header.role(name) is Role.COMPONENT
+            kind = WeightKind.SIGNED if is_part else WeightKind.SHARE
+            yield WeightedColumn(name, kind)
 
 
 class Components(Feature):

@@ -97,6 +97,8 @@ class Outlook:
     """The value that a language model with perfect choices would reach."""
     next: str = ""
     """The next step."""
+    by_votes: bool = False
+    """Whether the votes of several systems decide, without a language model."""
 
     @property
     def possible(self) -> float:
@@ -199,22 +201,30 @@ def analyse(metric: Metric, decided: Decided) -> Analysis:
     return analysis
 
 
-def best_system(figures: Figures, chosen: Choice) -> Row:
-    """Return the figures of the best of the systems that wrote the lists.
+def system_rows(figures: Figures) -> list[Row]:
+    """Return the figures of each of the systems that wrote the lists, alone; empty for
+    lists of one system.
+    """
+    rows = []
+    for name in Dataset.of(figures.lists).header.systems:
+        texts = figures.of(system_texts(figures.lists, name))
+        rows.append(figures.row(name, texts))
+    return rows
+
+
+def best_system(figures: Figures, systems: Sequence[Row], chosen: Choice) -> Row:
+    """Return the row of the best system.
 
     Args:
         figures: The lists under a metric.
+        systems: The rows of all systems.
         chosen: The reranked texts; the p-value is of the difference to them.
     """
-    texts_of_system = {}
-    for name in Dataset.of(figures.lists).header.systems:
-        texts_of_system[name] = figures.of(system_texts(figures.lists, name))
-    values = {name: figures.value(texts) for name, texts in texts_of_system.items()}
     best_of = max if figures.metric.higher_is_better else min
-    best = best_of(values, key=values.__getitem__)
-    texts = texts_of_system[best]
+    best = best_of(systems, key=lambda row: row.value)
+    texts = figures.of(system_texts(figures.lists, best.name))
     p_value = figures.test.p_value(figures.metric, figures.lists, texts, chosen)
-    return replace(figures.row(best, texts), p_value=p_value)
+    return replace(best, p_value=p_value)
 
 
 def _systems(
@@ -292,6 +302,9 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
         oracle=figures.oracle,
     )
     dataset = Dataset.of(lists)
+    if dataset.header.systems and not result.has_lm:
+        result = replace(result, by_votes=True)
+        return replace(result, next=_next_step_of_votes(result, weights))
     step = _next_step(result, dataset)
     if not result.has_lm and weights.language_models:
         step = (
@@ -374,6 +387,25 @@ def _next_step(outlook: Outlook, lists: Dataset) -> str:
     if lists.header.systems:
         return "one more system: this LM does its part"
     return "more hypotheses, such as by score --recombine 20: this LM does its part"
+
+
+def _next_step_of_votes(outlook: Outlook, weights: Weights) -> str:
+    """Return advice on what to do after a vote. It names no language model: the figures
+    of votes do not show that a model would gain.
+
+    Args:
+        outlook: The figures.
+        weights: The weights that decided.
+    """
+    if not weights.tuned.digest:
+        return "tune the votes: give --weights FILE of `rescore tune`"
+    if outlook.gain <= 0:
+        return "other systems: tuned votes do not help here"
+    if outlook.certain == "unclear":
+        return "more test lists: the p-value and the interval disagree about the gain"
+    if outlook.certain == "no":
+        return "more lists to tune votes on: the gain may be due to chance"
+    return "one more system of similar quality"
 
 
 def by_depth(
@@ -559,7 +591,8 @@ def _outlook_lines(outlook: Outlook) -> list[tuple[str, str]]:
         f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.oracle:.2f},"
         f" {outlook.possible:.2f} points"
     )
-    without_lm = [("perfect LM", possible), ("next", outlook.next)]
+    perfect = "perfect vote" if outlook.by_votes else "perfect LM"
+    without_lm = [(perfect, possible), ("next", outlook.next)]
     if not outlook.has_lm and outlook.reranked == outlook.first_pass:
         return without_lm
     gain = (

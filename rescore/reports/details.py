@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
+from rescore.columns import FIRST_PASS
 from rescore.files import ending_of, opened
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_statistics
-from rescore.nbest import NbestList
+from rescore.nbest import NbestList, ranking
 from rescore.reports.markup import comma_separated
 from rescore.styles import one_line
 
@@ -26,8 +28,9 @@ def details(
 
     The figures of a text are its errors, or for metrics other than error rates its
     value. By these figures, the verdict says whether the chosen text is better, worse
-    or the same. The scores (natural log) are those of the chosen hypothesis; a text
-    that is no hypothesis of the list has none.
+    or the same. The scores (natural log) of the chosen hypothesis have the names of
+    their columns, and those of the first-pass hypothesis the names `first_pass_COLUMN`.
+    A text that is no hypothesis of the list has no scores.
 
     Args:
         metric: The metric; None for lists without references.
@@ -59,6 +62,8 @@ def details(
         row["verdict"] = verdict
         for column, score in _scores(nbest, row["chosen"]).items():
             row.setdefault(column, score)
+        for column, score in _first_pass_scores(nbest, row["first_pass"]).items():
+            row.setdefault(f"first_pass_{column}", score)
     return rows
 
 
@@ -85,6 +90,19 @@ def _scores(nbest: NbestList, text: str) -> dict[str, float]:
     for hypothesis in nbest.hypotheses:
         if hypothesis.text == text:
             return dict(hypothesis.scores)
+    return {}
+
+
+def _first_pass_scores(nbest: NbestList, text: str) -> dict[str, float]:
+    """Return the scores of the hypothesis with a text that has the best first pass;
+    empty if there is none.
+    """
+    first_pass = []
+    for hypothesis in nbest.hypotheses:
+        first_pass.append(hypothesis.scores.get(FIRST_PASS, -math.inf))
+    for index in ranking(nbest, first_pass):
+        if nbest.hypotheses[index].text == text:
+            return dict(nbest.hypotheses[index].scores)
     return {}
 
 

@@ -1,7 +1,8 @@
 """The HTML report: one file that needs no network.
 
-Python writes the answer and its table, which need no JavaScript. From packed data,
-page.html draws the curve of each weight and the utterances.
+Python writes the answer, its table and the changed utterances, which need no
+JavaScript. From packed data, page.html draws the curve of each weight and all
+utterances.
 """
 
 from __future__ import annotations
@@ -28,12 +29,16 @@ from rescore.reports.groups import as_html
 from rescore.reports.markup import html
 from rescore.reports.records import MetricResult
 from rescore.reports.results import Results
-from rescore.reports.summary import nothing_to_measure, worse, zero
+from rescore.reports.summary import cells, nothing_to_measure, worse, zero
 from rescore.styles import UNDEFINED, figure, marked_worse, p_value
 from rescore.tuning.curves import Step
 
 SCREEN = 1500
 """Points of a curve; a screen shows no more."""
+PLAIN = 100
+"""Changed utterances of the largest gain, and of the largest loss, that a browser
+without JavaScript shows.
+"""
 
 
 def page(
@@ -63,16 +68,18 @@ def page(
     utterances = []
     for nbest, before, after in zip(lists, first, texts, strict=True):
         utterances.append(_utterance(normaliser, nbest, (before, after), columns))
+    outputs = (results.metrics[0].baseline, "reranked")
     data = {
         "charts": _charts(results, curve),
         "columns": columns,
-        "outputs": (results.metrics[0].baseline, "reranked"),
+        "outputs": outputs,
         "utterances": utterances,
     }
     parts = {
         "TITLE": escape(f"{results.dataset}: {results.system}"),
         "ABOUT": results.size,
         "ANSWER": _answer(results),
+        "PLAIN": _plain(outputs, utterances),
         "SIGNATURE": escape(results.signature),
         "DATA": _packed(data),
     }
@@ -123,8 +130,48 @@ def _answer(results: Results) -> str:
     metric = str(results.metric)
     for line in zero(results.dev, results.weights, metric, results.decision):
         sentences.append(_paragraph(line, is_worse=False))
-    tables = html(overview(results)) + as_html(results.groups)
+    tables = html(overview(results))
+    for measured in results.metrics:
+        if measured.votes is not None:
+            tables += html(cells(measured))
+    tables += as_html(results.groups)
     return f'{"".join(sentences)}<div class="sheet">{tables}</div>'
+
+
+def _plain(names: Sequence[str], utterances: Sequence[dict[str, Any]]) -> str:
+    """Return the HTML of the changed utterances, the largest gain first and the largest
+    loss last, with the total of all utterances.
+
+    Args:
+        names: The names of both outputs.
+        utterances: As `_utterance` returns them.
+    """
+    changed = [utterance for utterance in utterances if utterance["changed"]]
+    changed.sort(key=_loss)
+    shown = changed
+    if len(changed) > 2 * PLAIN:
+        shown = [*changed[:PLAIN], *changed[-PLAIN:]]
+    rows = [["utterance", "text", *names]]
+    for utterance in shown:
+        before, after = utterance["outputs"]
+        texts = [f"reference: {utterance['reference']}"]
+        for name, output in zip(names, (before, after), strict=True):
+            texts.append(f"{name}: {output['text']}")
+        errors = [str(before["errors"]), str(after["errors"])]
+        rows.append([utterance["id"], "\n".join(texts), *errors])
+    totals = []
+    for place in range(len(names)):
+        errors_of = [utterance["outputs"][place]["errors"] for utterance in utterances]
+        totals.append(f"{sum(errors_of):,}")
+    rows.append([f"total of {len(utterances):,} utterances", "", *totals])
+    about = f"{len(shown):,} of {len(changed):,} changed utterances, with their errors"
+    return f"<h2>Utterances</h2>{_paragraph(about, False)}{html(rows)}"
+
+
+def _loss(utterance: dict[str, Any]) -> int:
+    """Return by how many errors the reranked text of an utterance is worse."""
+    before, after = utterance["outputs"]
+    return int(after["errors"] - before["errors"])
 
 
 def _paragraph(line: str, is_worse: bool) -> str:
@@ -209,7 +256,7 @@ def _utterance(
     outputs = []
     for text in texts:
         pairs = align(*normaliser.pair([reference], text))
-        outputs.append({"pairs": pairs, "errors": _errors(pairs)})
+        outputs.append({"text": text, "pairs": pairs, "errors": _errors(pairs)})
     return {
         "id": nbest.id,
         "text": " ".join([nbest.id, reference, *texts]).lower(),
@@ -217,15 +264,19 @@ def _utterance(
         "words": len(normaliser(reference)),
         "changed": texts[0] != texts[1],
         "outputs": outputs,
-        "list": _hypotheses(normaliser, nbest, columns),
+        "list": _hypotheses(normaliser, nbest, columns, texts),
     }
 
 
 def _hypotheses(
-    normaliser: Normaliser, nbest: NbestList, columns: Sequence[str]
+    normaliser: Normaliser,
+    nbest: NbestList,
+    columns: Sequence[str],
+    texts: tuple[str, str],
 ) -> list[list[Any]]:
     """Return each hypothesis in the order of the file: its text, its errors, whether it
-    is the best one, and its scores.
+    is the best one, its scores, and whether its text is the first-pass text and the
+    reranked text.
     """
     errors = []
     for hypothesis in nbest.hypotheses:
@@ -235,7 +286,8 @@ def _hypotheses(
     rows: list[list[Any]] = []
     for place, hypothesis in enumerate(nbest.hypotheses):
         scores = [_for_json(hypothesis.scores.get(name)) for name in columns]
-        rows.append([hypothesis.text, errors[place], place == best, scores])
+        of_outputs = [hypothesis.text == text for text in texts]
+        rows.append([hypothesis.text, errors[place], place == best, scores, of_outputs])
     return rows
 
 

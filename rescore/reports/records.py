@@ -15,6 +15,7 @@ from rescore.metrics.base import is_better
 from rescore.parts import BEST
 from rescore.reports.figures import FIRST, MIXTURE, SIGNIFICANT, Row
 from rescore.reports.groups import Groups
+from rescore.tuning.components import ToolkitScore
 from rescore.tuning.weights import FoldWeights, Unproven, Weights
 
 
@@ -75,6 +76,17 @@ class MetricResult:
     ] = None
     best_system: Annotated[
         Row | None, described("Of several systems; p_value is against reranked.")
+    ] = None
+
+    systems: Annotated[list[Row], described("Each of several systems, alone.")] = field(
+        default_factory=list
+    )
+    equal_votes: Annotated[
+        Row | None,
+        described("The same decision with equal votes; p_value is against reranked."),
+    ] = None
+    votes: Annotated[
+        str | None, described("What tables call reranked, of several systems.")
     ] = None
 
     @property
@@ -239,6 +251,10 @@ class Record:
     unboosted: Annotated[dict[str, float], described("Metrics without the boost.")] = (
         field(default_factory=dict)
     )
+    toolkit: Annotated[
+        ToolkitScore | None,
+        described("The first pass as a sum of its components, if they were tuned."),
+    ] = None
     groups: Annotated[
         Groups | None, described("Figures of groups of utterances, of --by.")
     ] = None

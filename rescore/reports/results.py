@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
 from rescore.columns import units
-from rescore.dataset import Dataset
 from rescore.deciding import Decided, decide
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
@@ -18,9 +17,17 @@ from rescore.metrics.normalise import EXACT
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
 from rescore.parts import BEST
-from rescore.reports.analysis import best_system
+from rescore.reports.analysis import best_system, system_rows
 from rescore.reports.details import details
-from rescore.reports.figures import FIRST, ORACLE, Figures, sign
+from rescore.reports.figures import (
+    AGREED_VOTES,
+    EQUAL_VOTES,
+    FIRST,
+    ORACLE,
+    TUNED_VOTES,
+    Figures,
+    sign,
+)
 from rescore.reports.groups import as_html, grouped
 from rescore.reports.markup import as_frame, html
 from rescore.reports.outputs import warn_of_few
@@ -114,6 +121,7 @@ def evaluate(
         columns=column_records(lists, weights.weights),
         excluded=list(weights.exclusions),
         mixture=weights.mixture,
+        toolkit=weights.toolkit,
         origin=str(weights.tuned),
         on_tuning_lists=not has_folds and weights.tuned.is_on(lists),
         signature=str(
@@ -132,11 +140,15 @@ def evaluate(
         return details(metric, ranked, first_pass, decided.texts)
 
     results.details = rows
+    equal = _by_equal_votes(objective, decided) if metrics else None
     for each in metrics:
         signature = sign(each, lists, weights, decision, test, objective, has_folds)
-        results.metrics.append(
-            figures_of(each, lists, first_pass, decided.texts, signature, test)
+        measured = figures_of(
+            each, lists, first_pass, decided.texts, signature, test, equal
         )
+        if measured.systems:
+            measured.votes = _votes_name(decided)
+        results.metrics.append(measured)
     if by is not None and metrics:
         outputs = {FIRST: first_pass, "reranked": decided.texts}
         results.groups = grouped(by, metrics, lists, outputs)
@@ -147,6 +159,46 @@ def evaluate(
     if results.main:
         results.ref_words = _reference_words(results.main, lists)
     return results
+
+
+def _by_equal_votes(metric: Metric | None, decided: Decided) -> list[str] | None:
+    """Return the texts that the same decision chooses with equal votes of all systems;
+    None if the votes are equal, or the lists are of one system.
+    """
+    if decided.weights.mixture is None:
+        return None
+    weights = _with_equal_votes(decided.weights)
+    # The lists of a fold share one object.
+    folds = {id(of_fold): of_fold for of_fold in decided.weights_of_lists}
+    equal = {key: _with_equal_votes(of_fold) for key, of_fold in folds.items()}
+    of_lists = [equal[id(of_fold)] for of_fold in decided.weights_of_lists]
+    by_equal = decide(metric, decided.lists, weights, decided.decision, of_lists)
+    return by_equal.texts
+
+
+def _with_equal_votes(weights: Weights) -> Weights:
+    """Return the same weights, but equal votes of all systems."""
+    mixture = weights.mixture
+    if mixture is None:
+        return weights
+    votes = dict.fromkeys(mixture.votes, 1.0)
+    return replace(weights, mixture=replace(mixture, votes=votes))
+
+
+def _votes_name(decided: Decided) -> str:
+    """Return how tables name the chosen texts of several systems: by their votes, and
+    the models that have a weight.
+    """
+    mixture = decided.weights.mixture
+    name = EQUAL_VOTES
+    if mixture is not None:
+        name = AGREED_VOTES if mixture.estimated else TUNED_VOTES
+    return " + ".join([name, *_models(decided.weights)])
+
+
+def _models(weights: Weights) -> list[str]:
+    """Return the language models that have a weight."""
+    return [name for name in weights.language_models if weights.weighs(name)]
 
 
 def _changed(before: Sequence[str], after: Sequence[str]) -> int:
@@ -182,7 +234,7 @@ def system_name(weights: Weights, decision: str) -> str:
     A model of negative weight is subtracted. Where nothing else is the method, models
     of weight 0 are named, or bonuses.
     """
-    models = [name for name in weights.language_models if weights.weighs(name)]
+    models = _models(weights)
     if not models and decision == BEST:
         models = weights.language_models
     added = [name for name in models if weights.weights[name] >= 0]
@@ -210,6 +262,7 @@ def figures_of(
     texts: Sequence[str],
     signature: Signature,
     test: PairedTest | None = None,
+    equal: Sequence[str] | None = None,
 ) -> MetricResult:
     """Return first pass, oracle and chosen texts under one metric.
 
@@ -220,6 +273,8 @@ def figures_of(
         texts: The text that was chosen for each list.
         signature: The signature of the chosen texts.
         test: The test of p-values and intervals; None for the default.
+        equal: The text that equal votes of several systems choose from each list; None
+            if there is no such text.
     """
     warn_of_texts(metric, lists)
     figures = Figures(metric, lists, test)
@@ -235,8 +290,9 @@ def figures_of(
     }
     system = None
     own_oracle = None
-    if Dataset.of(lists).header.systems:
-        system = best_system(figures, chosen)
+    systems = system_rows(figures)
+    if systems:
+        system = best_system(figures, systems, chosen)
     elif best != best_own:
         own_oracle = figures.value(figures.at(best_own))
     result = MetricResult(
@@ -252,7 +308,12 @@ def figures_of(
         signature=str(signature),
         best_system=system,
         own_oracle=own_oracle,
+        systems=systems,
     )
+    if equal is not None:
+        by_equal = figures.of(equal)
+        against = None if list(equal) == list(texts) else chosen
+        result.equal_votes = figures.row(EQUAL_VOTES, by_equal, against)
     for name, row in rows.items():
         if row.wrong is not None:
             result.sentence_errors[name] = row.wrong

@@ -15,7 +15,12 @@ from rescore.reports import groups
 from rescore.reports.figures import FIRST, SHORT, Row
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.styles import figure, p_phrase, text
-from rescore.tuning.phrases import named_weights, notes, why_zero
+from rescore.tuning.phrases import (
+    effective_weights,
+    named_weights,
+    notes,
+    why_zero,
+)
 
 REFERENCE_SIZES = ("ref_words", "ref_characters")
 """Counts that are the same in all rows, so that tables leave them out."""
@@ -32,7 +37,16 @@ def cells(measured: MetricResult) -> list[list[str]]:
 
 
 def _rows(measured: MetricResult) -> Iterator[Row]:
-    """Yield the rows of a table, in their order."""
+    """Yield the rows of a table, in their order. Those of several systems are the
+    systems, and decisions by votes.
+    """
+    if measured.votes is not None:
+        yield from measured.systems
+        yield measured.row("oracle")
+        if measured.equal_votes is not None:
+            yield measured.equal_votes
+        yield replace(measured.row("reranked"), name=measured.votes)
+        return
     yield measured.row("first_pass")
     if measured.best_system:
         name = f"best system, {measured.best_system.name}"
@@ -45,15 +59,18 @@ def _rows(measured: MetricResult) -> Iterator[Row]:
 
 def gain(measured: MetricResult) -> str:
     """Return by how much reranking changed the figure, and how sure this is: one line;
-    of several systems a second line compares with the best system.
+    of several systems a line against the best system, and a line against equal votes.
     """
     if not measured.is_defined:
         return nothing_to_measure(measured)
+    if measured.votes is not None:
+        return "\n".join(_gains_of_votes(measured))
     difference = measured.reranked - measured.first_pass
     if not difference and measured.p_value is None:
         change = "unchanged"
     else:
-        change = f"{difference:+z.2f}{_relative(measured)}"
+        change = f"{difference:+z.2f}"
+        change += _relative(measured.reranked, measured.first_pass)
     if measured.p_value is not None:
         change += f", {p_phrase(measured.p_value)}"
     best = measured.best_system
@@ -66,16 +83,32 @@ def gain(measured: MetricResult) -> str:
     return f"{measured.metric} {change}"
 
 
+def _gains_of_votes(measured: MetricResult) -> Iterator[str]:
+    """Yield by how much the vote changed the figure of the best system, and of equal
+    votes.
+    """
+    for row in (measured.best_system, measured.equal_votes):
+        if row is None:
+            continue
+        change = "unchanged"
+        if row.p_value is not None:
+            change = f"{measured.reranked - row.value:+z.2f}"
+            change += f"{_relative(measured.reranked, row.value)}"
+            change += f", {p_phrase(row.p_value)}"
+        alone = " alone" if row is measured.best_system else ""
+        yield f"{measured.metric} {change} against {row.name}{alone}"
+
+
 def nothing_to_measure(measured: MetricResult) -> str:
     """Return why the value of a metric is not defined: one line."""
     return f"{measured.metric} is not defined: all references are empty"
 
 
-def _relative(measured: MetricResult) -> str:
-    """Return the change in percent of the first pass; empty for a first pass of 0."""
-    if not measured.first_pass:
+def _relative(after: float, before: float) -> str:
+    """Return a change in percent of the figure before; empty if this is 0."""
+    if not before:
         return ""
-    share = 100 * (measured.reranked - measured.first_pass) / measured.first_pass
+    share = 100 * (after - before) / before
     digits = 1 if abs(share) >= 0.05 else 2
     return f", {share:+z.{digits}f} % relative"
 
@@ -171,10 +204,10 @@ def _weights(results: Record) -> Iterator[str]:
         yield _first_pass_line(results)
         # the figures on dev are of the scale, where a decision is tuned
         yield from _on_dev(results)
-    elif dev is None:
-        yield _lambda_line(results)
-    else:
-        yield _lambda_line(results)
+        return
+    yield _lambda_line(results)
+    yield from effective_weights(results.toolkit, results.weights)
+    if dev is not None:
         yield from notes([results.weights], results.columns, dev.with_all, dev.reranked)
         yield from _dev_lines(results, dev)
 

@@ -267,7 +267,7 @@ class _VoteTuner:
                 rows.append([name, *shown, f"{votes[name]:.2g}"])
         for how, vote in (("equal", self._equal_vote), ("tuned", voting)):
             rate = self._rate_of(vote, chooser)
-            rows.append([f"all, {how} votes", self._shown(rate), "", ""])
+            rows.append([f"{how} votes", self._shown(rate), "", ""])
         return text(rows)
 
     def _shown(self, rate: float) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rescore.columns import FIRST_PASS, Column, Role, new_word_origins, units
 from rescore.parts import BEST, FEATURES
+from rescore.tuning.components import Fit, ToolkitScore
 from rescore.tuning.weights import Unproven
 
 
@@ -48,6 +49,39 @@ def named_weights(weights: Mapping[str, float], excluded: Collection[str] = ()) 
         if name not in others:
             phrases.append(f"{name} {weight:.4g}")
     return ", ".join(phrases + bonus_phrases(weights, "+.4g", excluded))
+
+
+def effective_weights(
+    toolkit: ToolkitScore | None, weights: Mapping[str, float]
+) -> Iterator[str]:
+    """Yield one line with the weight of each component of the toolkit's score, beside
+    its weight in the toolkit, or with the reason why it is unknown; nothing if no
+    component was tuned.
+
+    Args:
+        toolkit: The first pass as a sum of its components.
+        weights: The weight of each column.
+    """
+    if toolkit is None:
+        return
+    if toolkit.fit is Fit.EXACT:
+        phrases = []
+        for name, weight in toolkit.effective(weights).items():
+            phrases.append(f"{name} {weight:.4g} (toolkit {toolkit.weights[name]:.4g})")
+        yield f"effective weights: {', '.join(phrases)}"
+        return
+    names = ", ".join(toolkit.weights)
+    if toolkit.fit is Fit.INEXACT:
+        why = (
+            f"{FIRST_PASS} is no weighted sum of {names} (it differs by up to"
+            f" {toolkit.error:.2g}); a length bonus or another score is missing"
+        )
+    else:
+        why = (
+            "the lists do not determine the weights of the toolkit: hypotheses are few,"
+            " or components depend on each other"
+        )
+    yield f"effective weights: unknown, because {why}"
 
 
 def notes(

@@ -28,6 +28,7 @@ from rescore.metrics.significance import in_order
 from rescore.nbest import NbestList, columns_for, new_word_origins_in
 from rescore.signature import column_records
 from rescore.tuning import pattern
+from rescore.tuning.components import toolkit_score
 from rescore.tuning.mixture import tune_with_votes
 from rescore.tuning.objective import Objective, by_content
 from rescore.tuning.scale import tune_scale
@@ -86,6 +87,8 @@ def tune_weights(
         level = logging.DEBUG if tuned.held_out else logging.INFO
         return tune_with_votes(metric, lists, options, fitted, has_columns, level)
     weights = Tuner(metric, lists, columns, tuned, options).tune()
+    if not tuned.held_out:
+        weights = replace(weights, toolkit=toolkit_score(lists, columns))
     if LISTED in options.bonuses and not weights.weighs(LISTED):
         log.warning(
             "the boost of listed words has no significant gain on %s: it is off;"

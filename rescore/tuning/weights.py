@@ -23,6 +23,7 @@ from rescore.files import parsed, read_json, write_text
 from rescore.metrics import METRICS, Metric, MetricOptions
 from rescore.nbest import Header, NbestList
 from rescore.options import as_json, options_from_json
+from rescore.tuning.components import ToolkitScore
 from rescore.tuning.tuned import Tuned, TunedBy
 
 
@@ -202,6 +203,10 @@ class Weights:
     """The weights that decided each fold, if the lists were cut into folds."""
     mixture: Mixture | None = None
     """The votes of the systems of the lists; None for lists of one system."""
+    toolkit: ToolkitScore | None = None
+    """The first pass as a sum of its components, on the lists that were tuned on; None
+    unless the weight of a component was tuned.
+    """
     schema: str = SCHEMA
 
     def __post_init__(self) -> None:

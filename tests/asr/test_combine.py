@@ -411,8 +411,8 @@ def test_the_ctm_of_a_vote_is_sorted_and_tuning_names_what_it_compares(
     table = rescore(*how)
     assert (
         table.returncode == 0
-        and "\nall, tuned votes " in table.stderr
-        and "\nbest system, " in table.stdout
+        and "\ntuned votes " in table.stderr
+        and "\ntuned votes " in table.stdout
     )
     assert (
         rescore(
@@ -436,7 +436,7 @@ def test_the_ctm_of_a_vote_is_sorted_and_tuning_names_what_it_compares(
     texts = [line.split()[1:] for line in (tmp_path / "x").read_text().splitlines()]
     assert [row[4] for row in rows] == [word for text in texts for word in text]
     done = rescore("tune", "l.jsonl", "--decide", "rover", "-o", "w.json")
-    assert re.search(r"\nall, equal votes +\d+\.\d\d", done.stderr), done.stderr
+    assert re.search(r"\nequal votes +\d+\.\d\d", done.stderr), done.stderr
     assert re.search(r"votes: .*\nWER \d+\.\d\d -> \d+\.\d\d", done.stderr), done.stderr
 
 

@@ -83,7 +83,7 @@ def test_combined_lists_have_one_oracle_and_a_best_system(
         None,
         0.0,
     )
-    assert "best system, good" in done.stdout and "toolkit's own" not in done.stdout
+    assert "\ngood  " in done.stdout and "toolkit's own" not in done.stdout
 
 
 def test_an_oracle_is_not_beaten() -> None:

@@ -28,6 +28,9 @@ COLUMNS = [
     "s2s",
 ]
 
+OF_MODEL = ["tta-small", "tokens"]
+OF_FIRST_PASS = ["first_pass_s2s", "first_pass_tta-small", "first_pass_tokens"]
+
 
 @pytest.fixture(scope="module")
 def scores(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
@@ -62,7 +65,8 @@ def test_a_row_per_utterance_from_run_analyse_and_eval(
         and sum(row["changed"] for row in rows) == figures["changed"]
     )
     assert (
-        list(rows[0]) == [*COLUMNS, "tta-small", "tokens"] and "details" not in figures
+        list(rows[0]) == [*COLUMNS, *OF_MODEL, *OF_FIRST_PASS]
+        and "details" not in figures
     )
     for name, choice in (("first_pass", "first_pass"), ("chosen", "reranked")):
         counts = figures["metrics"][0]["counts"][choice]
@@ -88,7 +92,7 @@ def test_a_row_per_utterance_from_run_analyse_and_eval(
     head, *lines = [
         line.split("\t") for line in (tmp_path / "e.tsv").read_text().splitlines()
     ]
-    assert head == COLUMNS and [line[3] for line in lines] == [
+    assert head == [*COLUMNS, "first_pass_s2s"] and [line[3] for line in lines] == [
         row["chosen"] for row in rows
     ]
     assert [float(line[5]) for line in lines] == [row["chosen_errors"] for row in rows]

@@ -71,7 +71,7 @@ def test_page_holds_all_and_needs_nothing(page: str) -> None:
     assert [one["title"] for one in data["charts"]] == [
         "WER on dev against the weight of tta"
     ]
-    assert page.count("<table>") == 1 and "lm:tta=tta@" in page
+    assert page.count("<table>") == 2 and "lm:tta=tta@" in page
     assert data["columns"] == ["s2s", "tta", "tokens"] and [
         one[1:3] for one in first["list"]
     ] == [
@@ -83,6 +83,43 @@ def test_page_holds_all_and_needs_nothing(page: str) -> None:
         r"(src|href)\s*=|@import|url\(|https?://(?!www\.w3\.org/2000/svg)", page
     )
     assert "<b>bold" not in page and page.count("</script>") == 2
+
+
+@pytest.fixture
+def reranked_page() -> str:
+    """A page on which the reranked text is better, worse, or the same."""
+    lists = []
+    for number, (first, other) in enumerate(
+        [("a b", "a b c"), ("a b c", "x"), ("x", "a b c"), ("a", "a c"), ("a b c", "c")]
+    ):
+        hypotheses = [
+            Hypothesis(first, {"s2s": -1.0, "lm": -2.0}),
+            Hypothesis(other, {"s2s": -1.5, "lm": -1.0}),
+            Hypothesis("b", {"s2s": -3.0, "lm": -3.0}),
+        ]
+        lists.append(NbestList(f"u{number}", hypotheses, ("a b c",)))
+    lists[-1].hypotheses[1].scores["lm"] = -9.0
+    return page_of(lists, lm=1.0)
+
+
+def test_each_list_marks_the_first_and_the_chosen_text(reranked_page: str) -> None:
+    for utterance in data_of(reranked_page)["utterances"]:
+        for place, output in enumerate(utterance["outputs"]):
+            marked = [one[0] for one in utterance["list"] if one[4][place]]
+            assert marked == [output["text"]]
+
+
+def test_without_javascript_changed_utterances_stand_by_gain(
+    reranked_page: str,
+) -> None:
+    utterances = data_of(reranked_page)["utterances"]
+    assert sum(one["changed"] for one in utterances) == 4
+    _, _, plain = reranked_page.partition('<section id="wait">')
+    plain, _, _ = plain.partition("</section>")
+    rows = re.findall(r"<td>([\d,]+)</td><td>([\d,]+)</td></tr>", plain)
+    *errors, totals = [(int(before), int(after)) for before, after in rows]
+    assert [before - after for before, after in errors] == [3, 1, 1, -3]
+    assert totals == (6, 4)
 
 
 def data_of(page: str) -> Any:
@@ -425,7 +462,7 @@ def test_a_word_that_is_wider_than_the_screen_scrolls(browser: Browser) -> None:
 
 
 def test_the_answer_stands_above_all_else(page: str, browser: Browser) -> None:
-    """Also without JavaScript, where the page says what it cannot show."""
+    """Also without JavaScript, where the page says what it does not show."""
     for scripts in (True, False):
         browser.open(page, "", 390, scripts)
         bottom = browser.value(
@@ -440,7 +477,7 @@ def test_the_answer_stands_above_all_else(page: str, browser: Browser) -> None:
         )
         text = browser.value("document.body.innerText")
         assert "Reranking " in text
-        assert ("Your browser needs JavaScript" in text, "5 of 5" in text) == (
+        assert ("With JavaScript this page" in text, "5 of 5" in text) == (
             not scripts,
             scripts,
         )

@@ -1,0 +1,113 @@
+"""Each row of the table of several systems is what its name says: a command that makes
+this output alone has the same figure, and the p-values are of the last row.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rescore import formats
+from rescore.asr.systems import combined
+from rescore.metrics import significance
+from rescore.nbest import Hypothesis, NbestList
+from rescore.parts import DECISIONS
+from tests import test_roads
+from tests.conftest import run_main
+
+SYSTEMS = {"good": 0.1, "fair": 0.2, "poor": 0.3, "worst": 0.4}
+"""The share of words that each system has wrong."""
+ROADS = {
+    "tuned votes": "--dev lists.jsonl",
+    "tuned votes of folds": "--folds 3",
+    "votes by agreement": "",
+    "equal votes": "--votes equal",
+}
+
+
+def outputs() -> dict[str, list[NbestList]]:
+    """Return the lists of each system."""
+    chance = random.Random(5)
+    every: dict[str, list[NbestList]] = {name: [] for name in SYSTEMS}
+    for number in range(40):
+        words = chance.choices("abcdefgh", k=6)
+        for name, share in SYSTEMS.items():
+            heard = []
+            for word in words:
+                is_wrong = chance.random() < share
+                heard.append(chance.choice("abcdefgh") if is_wrong else word)
+            hypothesis = Hypothesis(" ".join(heard), {"s2s": 0.0})
+            nbest = NbestList(f"u{number}", [hypothesis], (" ".join(words),))
+            every[name].append(nbest)
+    return every
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("votes"))
+        test_roads.fewer_samples(patch)
+        patch.setattr(significance, "SAMPLES", 50)
+        every = outputs()
+        for name, lists in every.items():
+            formats.write(lists, f"{name}.jsonl")
+        formats.write(combined(every), "lists.jsonl")
+        yield
+
+
+def measured(line: str) -> dict[str, Any]:
+    """Return the record of the metric of a command, and check what it prints."""
+    done = run_main(*line.split(), "--report", "r.json")
+    assert done.returncode == 0, done.stderr
+    record: dict[str, Any] = json.loads(Path("r.json").read_text())["metrics"][0]
+    return record | {"printed": done.stdout}
+
+
+def names_of(printed: str) -> list[str]:
+    """Return the names of the rows of the table."""
+    rows = printed.partition("\n\n")[0].splitlines()[1:]
+    return [row.partition("  ")[0] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("decision", "road"), list(product(sorted(DECISIONS.shipped), ROADS))
+)
+def test_each_row_is_what_its_name_says(decision: str, road: str) -> None:
+    record = measured(f"run lists.jsonl --decide {decision} {ROADS[road]}")
+    last = road.removesuffix(" of folds")
+    expected = [*SYSTEMS, "oracle", *dict.fromkeys(["equal votes", last])]
+    assert names_of(record["printed"]) == expected
+    for row in record["systems"]:
+        alone = measured(f"run {row['name']}.jsonl")
+        assert row["value"] == alone["first_pass"]
+    assert record["best_system"]["value"] == min(
+        row["value"] for row in record["systems"]
+    )
+    equal = record["equal_votes"]
+    if road == "equal votes":
+        assert equal is None
+        return
+    if road == "votes by agreement":
+        again = measured(f"run lists.jsonl --decide {decision} --votes equal")
+        assert equal["value"] == again["reranked"]
+    if road == "tuned votes":
+        save = (
+            f"run lists.jsonl --decide {decision} {ROADS[road]} --save-weights w.json"
+        )
+        assert run_main(*save.split()).returncode == 0
+        weights = json.loads(Path("w.json").read_text())
+        weights["mixture"]["votes"] = dict.fromkeys(SYSTEMS, 1.0)
+        Path("equal.json").write_text(json.dumps(weights))
+        again = measured("rerank lists.jsonl --weights equal.json --best texts")
+        assert equal["value"] == again["reranked"]
+    for row in (record["best_system"], equal):
+        if row["value"] != record["reranked"]:
+            change = f"WER {record['reranked'] - row['value']:+.2f}, "
+            assert f"{change}" in record["printed"]
+            assert 0 < row["p_value"] <= 1
