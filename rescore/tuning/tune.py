@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rescore.columns import FIRST_PASS
+from rescore.columns import FIRST_PASS, Role
 from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.decision.mixture import Mixture
@@ -216,25 +216,88 @@ class Tuner:
                 columns = with_new
                 excluded = frozenset()
             else:
-                named = " and ".join(new_words)
-                log.warning(
-                    "%s hypotheses have no significant gain on %s (%.2f with, %.2f"
-                    " without): nothing is %s",
-                    named,
-                    self.tuned.source,
-                    trial.value,
-                    every.value,
-                    named,
-                )
+                self._tell_rejected(new_words, trial, every)
         best = every
         if self.options.bagging:
             best = without_useless(every, set(usual), self._optimise)
         fit = self._as_fit(best, columns, excluded)
         if self._own_scale:
-            return self._for_decision(fit, best, frozenset(new_words))
-        if best is every:
-            return fit
-        return replace(fit, with_all=every.objective.value(every.average))
+            fit = self._for_decision(fit, best, frozenset(new_words))
+        elif best is not every:
+            fit = replace(fit, with_all=every.objective.value(every.average))
+        if fit.excluded and self.given:
+            return self._admitting(fit, new_words)
+        return fit
+
+    def _tell_rejected(
+        self, new_words: Sequence[str], trial: Optimum, every: Optimum
+    ) -> None:
+        """Warn that hypotheses with new words do not gain.
+
+        Args:
+            new_words: Their origins.
+            trial: The optimum with these hypotheses.
+            every: The optimum without them.
+        """
+        named = " and ".join(new_words)
+        outcome = f"nothing is {named}"
+        if self.given:
+            outcome = f"{named} words win by the given bonus only"
+        log.warning(
+            "%s hypotheses have no significant gain on %s (%.2f with, %.2f"
+            " without): %s",
+            named,
+            self.tuned.source,
+            trial.value,
+            every.value,
+            outcome,
+        )
+
+    def _admitting(self, fit: Fit, new_words: Sequence[str]) -> Fit:
+        """Return the fit in which hypotheses with new words may win, because the user
+        gives a bonus that these words can have.
+
+        These lists may lack the words, and then each of these hypotheses is wrong here:
+        a search with the bonus would cancel it. So the weight of a channel is 1, as its
+        scores are log-probabilities, and the weights of counts are 0; if this does
+        significant harm without the given bonus, they are tuned without it. All other
+        weights stay.
+
+        Args:
+            fit: The fit without these hypotheses.
+            new_words: Their origins.
+        """
+        usual = columns_for(self.header, self.free, ())
+        costs = {}
+        for name in columns_for(self.header, self.free, new_words):
+            if name not in usual:
+                is_channel = self.header.role(name) is Role.CHANNEL
+                costs[name] = 1.0 if is_channel else 0.0
+        tuned = {
+            name: weight for name, weight in fit.weights.items() if name in self.names
+        }
+        without = {FIRST_PASS: fit.weights[FIRST_PASS], **tuned}
+        before = self._texts(
+            Decision(), lambda _: ListWeights(without, fit.excluded, self.mixture)
+        )
+        after = self._texts(
+            Decision(),
+            lambda _: ListWeights({**without, **costs}, frozenset(), self.mixture),
+        )
+        if self._better(before, after):
+            lists = [_summed(nbest, without, list(costs)) for nbest in self.lists]
+            columns = [FIRST_PASS, *costs]
+            objective = Objective.of(self.metric, lists, columns, list(costs))
+            costs, _ = objective.weights(self._optimise(objective).average)
+            del costs[FIRST_PASS]
+        admitted = self._decided({**fit.weights, **costs}, frozenset())
+        return replace(
+            fit,
+            weights=admitted.weights,
+            chosen=admitted.chosen,
+            decision=admitted.decision,
+            excluded=frozenset(),
+        )
 
     def _search(self, names: Sequence[str], excluded: frozenset[str]) -> Optimum:
         """Return the optimum over columns beside the first pass.
@@ -424,6 +487,19 @@ def _raised(
         scores = dict(hypothesis.scores)
         for name in columns:
             scores[name] += bonus
+        hypotheses.append(replace(hypothesis, scores=scores))
+    return replace(nbest, hypotheses=hypotheses)
+
+
+def _summed(
+    nbest: NbestList, weights: Mapping[str, float], columns: Sequence[str]
+) -> NbestList:
+    """Return the list with its combined score as first pass, and some columns."""
+    combined = combine(nbest, weights).tolist()
+    hypotheses = []
+    for hypothesis, score in zip(nbest.hypotheses, combined, strict=True):
+        scores = {name: hypothesis.scores[name] for name in columns}
+        scores[FIRST_PASS] = score
         hypotheses.append(replace(hypothesis, scores=scores))
     return replace(nbest, hypotheses=hypotheses)
 
