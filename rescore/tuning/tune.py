@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rescore.columns import FIRST_PASS, Role
+from rescore.columns import FIRST_PASS, Role, comes_from_expansion
 from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.decision.mixture import Mixture
@@ -74,25 +74,104 @@ def tune_weights(
     options = options or TuningOptions()
     tuned = tuned or Tuned.on("dev", lists)
     check_measurable(metric, lists, "weights cannot be tuned on them")
-    if Dataset.of(lists).header.systems:
-
-        def fitted(
-            voted: Sequence[NbestList], decided: TuningOptions, mixture: Mixture
-        ) -> tuple[Weights, Counts]:
-            tuner = Tuner(metric, voted, columns, tuned, decided, mixture)
-            return tuner.tune(), tuner.chosen
-
-        has_columns = bool(columns or options.bonuses or options.given)
-        level = logging.DEBUG if tuned.held_out else logging.INFO
-        return tune_with_votes(metric, lists, options, fitted, has_columns, level)
-    weights = Tuner(metric, lists, columns, tuned, options).tune()
+    weights = _searched(metric, lists, columns, options, tuned)
     if LISTED in options.bonuses and not weights.weighs(LISTED):
         log.warning(
             "the boost of listed words has no significant gain on %s: it is off;"
             " --boost NUMBER sets it",
             tuned.source,
         )
-    return weights
+    return _without_influence(metric, lists, columns, weights)
+
+
+def _searched(
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    options: TuningOptions,
+    tuned: Tuned,
+    is_first: bool = True,
+) -> Weights:
+    """Return the weights of one search.
+
+    Args:
+        metric: The metric that is tuned for.
+        lists: Lists with references.
+        columns: Columns of language models.
+        options: How weights are tuned.
+        tuned: The record of the lists.
+        is_first: Whether the search tells what it finds; a second one is silent.
+    """
+    if not Dataset.of(lists).header.systems:
+        return Tuner(metric, lists, columns, tuned, options, None, is_first).tune()
+
+    def fitted(
+        voted: Sequence[NbestList], decided: TuningOptions, mixture: Mixture
+    ) -> tuple[Weights, Counts]:
+        tuner = Tuner(metric, voted, columns, tuned, decided, mixture, is_first)
+        return tuner.tune(), tuner.chosen
+
+    has_columns = bool(columns or options.bonuses or options.given)
+    shows = is_first and not tuned.held_out
+    level = logging.INFO if shows else logging.DEBUG
+    return tune_with_votes(metric, lists, options, fitted, has_columns, level, is_first)
+
+
+def _without_influence(
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    weights: Weights,
+) -> Weights:
+    """Return weights on which the columns of weight 0 have no influence: the scale, the
+    votes and the other weights are those of a search without these columns.
+
+    A column has an influence otherwise, even with weight 0: copies of a hypothesis
+    differ in it, a search starts elsewhere, and the scale is tuned with it. The columns
+    of expansions stay in the search, as they come with the hypotheses.
+
+    Args:
+        metric: The metric that is tuned for.
+        lists: Lists with references.
+        columns: Columns of language models.
+        weights: The weights of a search with all columns.
+    """
+    options = weights.options
+    assert options and weights.tuned_for
+    header = Dataset.of(lists).header
+
+    def stays(name: str) -> bool:
+        is_cost = comes_from_expansion(name, header.records.get(name))
+        return is_cost or weights.weighs(name)
+
+    kept = list(filter(stays, columns))
+    bonuses = tuple(filter(stays, options.bonuses))
+    if len(kept) + len(bonuses) == len(columns) + len(options.bonuses):
+        return weights
+    fewer = replace(
+        options, bonuses=bonuses, negative=tuple(filter(stays, options.negative))
+    )
+    again = _searched(metric, lists, kept, fewer, weights.tuned, is_first=False)
+    again = _without_influence(metric, lists, kept, again)
+    assert again.tuned_for
+    numbers = {name: again.weights.get(name, 0.0) for name in weights.weights}
+    unproven = weights.unproven
+    if unproven is not None and unproven.alone is not None:
+        unproven = replace(unproven, alone=again.value)
+    figures = replace(
+        weights.tuned_for,
+        value=again.tuned_for.value,
+        first_pass=again.tuned_for.first_pass,
+    )
+    return replace(
+        weights,
+        weights=numbers,
+        tuned_for=figures,
+        unproven=unproven,
+        decision=again.decision,
+        excluded=again.excluded,
+        mixture=again.mixture,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +210,7 @@ class Tuner:
         tuned: Tuned,
         options: TuningOptions,
         mixture: Mixture | None = None,
+        is_first: bool = True,
     ) -> None:
         """Make a tuner.
 
@@ -141,6 +221,7 @@ class Tuner:
             tuned: The record of the lists.
             options: How weights are tuned.
             mixture: The votes that made the first pass of the lists.
+            is_first: Whether warnings are given; a second search is silent.
 
         Raises:
             UserError: An option does not suit the columns.
@@ -155,6 +236,7 @@ class Tuner:
         self.options = options
         self.tuned = tuned
         self.mixture = mixture
+        self._is_first = is_first
         self.models = [name for name in columns if name not in options.negative]
         """Columns whose weights lie between 0 and 1."""
         self.free = [*options.bonuses, *options.negative]
@@ -239,6 +321,8 @@ class Tuner:
             trial: The optimum with these hypotheses.
             every: The optimum without them.
         """
+        if not self._is_first:
+            return
         named = " and ".join(new_words)
         outcome = f"nothing is {named}"
         if self.given:
