@@ -9,9 +9,11 @@ ids of lists and the units of scores nor on the order of lists and hypotheses.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +24,7 @@ from rescore.tuning import pattern
 from rescore.tuning.climb import climb
 from rescore.tuning.line import Floats, Indices, best_interval
 from rescore.tuning.objective import Objective
+from rescore.tuning.weights import ERRORS
 
 SEED = 12345
 """Seed of all resampling."""
@@ -33,11 +36,6 @@ MANY = 10_000
 """Lists up to which an average is made of `SAMPLES` samples."""
 TRIALS = 400
 """Bootstrap samples of a test of a gain."""
-ERRORS = 2.0
-"""Standard errors that a gain has to exceed in all tests: of all columns against the
-first pass (`optimise`), of one column beside the others (`without_useless`), and of
-hypotheses with new words (`rescore.tuning.tune`).
-"""
 
 
 class Optimum(NamedTuple):
@@ -97,7 +95,10 @@ def optimise(
         return Optimum(objective, plain, alone, plain, plain)
     average = bagged(objective, plain, alone)
     gains = significantly_better(
-        objective.metric, objective.chosen(average), objective.chosen(alone)
+        objective.metric,
+        objective.chosen(average),
+        objective.chosen(alone),
+        errors_of_sum(len(objective.columns) - 1),
     )
     point = average if gains else alone
     return Optimum(objective, point, alone, average, plain)
@@ -137,7 +138,8 @@ def without_useless(
     stays if the best weights of all columns are significantly better than the best
     weights without it and without the columns that left before; so nothing significant
     is lost step by step. If all columns together do not gain, the best of the models
-    that gain alone stays: a useless model hides no useful one.
+    that gain alone stays: a useless model hides no useful one. The gains that are
+    demanded grow with the number of columns (`errors_of_sum`, `errors_of_best`).
 
     Args:
         best: The optimum over all columns.
@@ -154,7 +156,11 @@ def without_useless(
         candidates = [name for name in undecided if name in free] or undecided
         column, others = _least_useful(best, candidates, again)
         undecided.remove(column)
-        if not significantly_better(objective.metric, every.chosen, others.chosen):
+        fewer = len(objective.columns) - len(others.objective.columns)
+        stays = significantly_better(
+            objective.metric, every.chosen, others.chosen, errors_of_sum(fewer)
+        )
+        if not stays:
             best = others
     return best
 
@@ -175,12 +181,17 @@ def _best_alone(
     objective = best.objective
     free = _free_columns(objective)
     first_pass = objective.columns[0]
+    models = [name for name in objective.columns[1:] if name not in free]
     gaining = []
-    for name in objective.columns[1:]:
-        if name in columns and name not in free:
-            alone = again(objective.over([first_pass, name]))
-            if alone.helps:
-                gaining.append(alone)
+    for name in models:
+        if name not in columns:
+            continue
+        single = again(objective.over([first_pass, name]))
+        first = single.objective.chosen(single.alone)
+        if significantly_better(
+            objective.metric, single.chosen, first, errors_of_best(len(models))
+        ):
+            gaining.append(single)
     return max(
         gaining, key=lambda optimum: objective.sign * optimum.value, default=best
     )
@@ -273,7 +284,38 @@ def _best(sample: Objective, optimum: Floats, alone: Floats) -> Floats:
     return point if gains else alone
 
 
-def significantly_better(metric: Metric, ours: Counts, theirs: Counts) -> bool:
+def errors_of_sum(number: int) -> float:
+    """Return the standard errors that the gain by several columns has to exceed.
+
+    The best weights of useless columns gain on the lists that they are tuned on: in
+    units of its standard error, the gain by the best direction among so many grows like
+    the length of a vector of random numbers, the square root of their number (Scheffe
+    1953).
+
+    Args:
+        number: Number of columns that are tuned together.
+    """
+    return ERRORS + math.sqrt(max(1, number)) - 1
+
+
+def errors_of_best(number: int) -> float:
+    """Return the standard errors that the largest of several gains has to exceed.
+
+    By chance, any of these gains exceeds this number as rarely as a single gain exceeds
+    `ERRORS` (Bonferroni).
+
+    Args:
+        number: Number of columns that are tried alone.
+    """
+    normal = NormalDist()
+    if number <= 1:
+        return ERRORS
+    return -normal.inv_cdf(normal.cdf(-ERRORS) / number)
+
+
+def significantly_better(
+    metric: Metric, ours: Counts, theirs: Counts, errors: float = ERRORS
+) -> bool:
     """Return whether choices are better than others and their `gain_interval` lies
     above 0.
 
@@ -281,14 +323,17 @@ def significantly_better(metric: Metric, ours: Counts, theirs: Counts) -> bool:
         metric: The metric.
         ours: The statistics of our choice from each list, of shape (lists, k).
         theirs: The statistics of the other choice, of the same shape.
+        errors: Standard errors that the gain has to exceed.
     """
     values = metric.values(np.stack([ours.sum(axis=0), theirs.sum(axis=0)]))
     better = is_better(float(values[0]), float(values[1]), metric.higher_is_better)
-    return better and gain_interval(metric, ours, theirs)[0] > 0
+    return better and gain_interval(metric, ours, theirs, errors)[0] > 0
 
 
-def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, float]:
-    """Return the gain of choices over others, less and plus `ERRORS` standard errors.
+def gain_interval(
+    metric: Metric, ours: Counts, theirs: Counts, errors: float = ERRORS
+) -> tuple[float, float]:
+    """Return the gain of choices over others, less and plus some standard errors.
 
     The standard error is that of a paired bootstrap over lists. A single list is no
     evidence: its gain counts as its own error.
@@ -297,6 +342,7 @@ def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, 
         metric: The metric.
         ours: The statistics of our choice from each list, of shape (lists, k).
         theirs: The statistics of the other choice, of the same shape.
+        errors: Number of standard errors.
 
     Returns:
         Both ends of the interval in points of the metric; below 0 they are a loss.
@@ -308,7 +354,7 @@ def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, 
     if number > 1:
         samples = (random.integers(0, number, number) for _ in range(TRIALS))
         error = float(np.std(_gains(metric, ours, theirs, samples)))
-    return gain - ERRORS * error, gain + ERRORS * error
+    return gain - errors * error, gain + errors * error
 
 
 def _gains(

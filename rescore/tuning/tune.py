@@ -33,13 +33,14 @@ from rescore.tuning.objective import Objective, by_content
 from rescore.tuning.scale import tune_scale
 from rescore.tuning.search import (
     Optimum,
+    errors_of_sum,
     gain_interval,
     optimise,
     significantly_better,
     without_useless,
 )
 from rescore.tuning.tuned import Tuned
-from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights
+from rescore.tuning.weights import ERRORS, TunedFor, TuningOptions, Unproven, Weights
 
 log = logging.getLogger(__name__)
 
@@ -447,7 +448,8 @@ class Tuner:
         tested, _ = objective.weights(best.average)
         chosen = objective.chosen(best.average)
         alone = objective.chosen(best.alone)
-        return replace(fit, unproven=self._unproven(tested, chosen, alone))
+        number = len(objective.columns) - 1
+        return replace(fit, unproven=self._unproven(tested, chosen, alone, number))
 
     def _with_interval(self, fit: Fit, best: Optimum) -> Fit:
         """Return the fit with the interval in which its weight is equally good, if the
@@ -482,9 +484,10 @@ class Tuner:
         if not any(weights[name] for name in weights if name not in fixed):
             return alone
         trial = self._decided(weights, fit.excluded)
-        if self._better(trial.chosen, alone.chosen):
+        number = sum(1 for name in self.names if weights.get(name))
+        if self._better(trial.chosen, alone.chosen, errors_of_sum(number)):
             return trial
-        unproven = self._unproven(weights, trial.chosen, alone.chosen)
+        unproven = self._unproven(weights, trial.chosen, alone.chosen, number)
         return replace(alone, unproven=unproven)
 
     def _decided(self, weights: Mapping[str, float], excluded: frozenset[str]) -> Fit:
@@ -508,7 +511,11 @@ class Tuner:
         return text_statistics(self.metric, self.lists, texts)
 
     def _unproven(
-        self, weights: Mapping[str, float], chosen: Counts, alone: Counts
+        self,
+        weights: Mapping[str, float],
+        chosen: Counts,
+        alone: Counts,
+        number: int,
     ) -> Unproven | None:
         """Return the record of weights whose gain is not significant; None without
         resampling.
@@ -517,6 +524,7 @@ class Tuner:
             weights: The weights.
             chosen: The statistics (lists, k) of the texts that they choose.
             alone: The statistics (lists, k) of the texts that the first pass chooses.
+            number: Number of columns that were tuned together.
         """
         if not self.options.bagging:
             return None
@@ -524,8 +532,10 @@ class Tuner:
         for name, weight in weights.items():
             if name in self.models or (name in self.free and weight):
                 named[name] = weight
-        low, high = gain_interval(self.metric, chosen, alone)
-        return Unproven(named, self._value(chosen), low, high, self._value(alone))
+        errors = errors_of_sum(number)
+        low, high = gain_interval(self.metric, chosen, alone, errors)
+        before = self._value(alone)
+        return Unproven(named, self._value(chosen), low, high, before, errors)
 
     def _weights(
         self, weights: Mapping[str, float], excluded: frozenset[str]
@@ -542,12 +552,12 @@ class Tuner:
                 ordered[name] = result.weights[name]
         return replace(result, weights=ordered, excluded=excluded)
 
-    def _better(self, ours: Counts, theirs: Counts) -> bool:
-        """Return whether choices (lists, k) are better than others: significantly, or
-        on these very lists with --no-bagging.
+    def _better(self, ours: Counts, theirs: Counts, errors: float = ERRORS) -> bool:
+        """Return whether choices (lists, k) are better than others: by more than some
+        standard errors, or on these very lists with --no-bagging.
         """
         if self.options.bagging:
-            return significantly_better(self.metric, ours, theirs)
+            return significantly_better(self.metric, ours, theirs, errors)
         return is_better(
             self._value(ours), self._value(theirs), self.metric.higher_is_better
         )

@@ -143,6 +143,14 @@ def _signed_value(value: Any) -> str:
     return "+".join(value)
 
 
+ERRORS = 2.0
+"""Standard errors that a gain has to exceed in all tests: of all columns against the
+first pass, of one column beside the others, and of hypotheses with new words. A gain
+that is the largest of many has to exceed more (`search.errors_of_sum`,
+`search.errors_of_best`).
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Unproven:
     """Weights whose gain was tested and is not significant: the first pass decides
@@ -153,14 +161,18 @@ class Unproven:
     value: float
     """The metric with these weights, in percent."""
     low: float
-    """The lower end of the 95 % confidence interval of their gain (the gain less two
-    standard errors), in points; at most 0.
+    """The lower end of the 95 % confidence interval of their gain (the gain less
+    `errors` standard errors), in points; at most 0.
     """
     high: float
     """The upper end of this interval, in points."""
     alone: float | None = None
     """The metric of the decision with first-pass scores alone, in percent: the value
     that the gain is over.
+    """
+    errors: float = ERRORS
+    """The standard errors between the gain and each end of the interval: 2, and more
+    for the gain by several columns.
     """
 
 
