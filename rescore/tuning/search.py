@@ -69,7 +69,10 @@ class Optimum(NamedTuple):
 
 
 def optimise(
-    objective: Objective, bagging: bool = True, equal: bool = False
+    objective: Objective,
+    bagging: bool = True,
+    equal: bool = False,
+    tried: int | None = None,
 ) -> Optimum:
     """Return the point with the best value.
 
@@ -80,7 +83,11 @@ def optimise(
             better.
         equal: Whether a search for minimum Bayes risk begins with equal weights of all
             language models; else it begins with the weights of the best score.
+        tried: Number of columns that are tried, which the gain has to be significant
+            for; None for all columns beside the first pass.
     """
+    if tried is None:
+        tried = len(objective.columns) - 1
     if objective.losses is None:
         alone = objective.first_pass
         plain = line_search(objective)
@@ -90,7 +97,7 @@ def optimise(
             pattern.scaled(objective, objective.first_pass),
             only_scale=True,
         )
-        plain = _least_risk(objective, alone, bagging, equal)
+        plain = _least_risk(objective, alone, bagging, equal, tried)
     if not bagging or not plain[1:].any():
         return Optimum(objective, plain, alone, plain, plain)
     average = bagged(objective, plain, alone)
@@ -98,14 +105,14 @@ def optimise(
         objective.metric,
         objective.chosen(average),
         objective.chosen(alone),
-        errors_of_sum(len(objective.columns) - 1),
+        errors_of_sum(tried),
     )
     point = average if gains else alone
     return Optimum(objective, point, alone, average, plain)
 
 
 def _least_risk(
-    objective: Objective, alone: Floats, bagging: bool, equal: bool
+    objective: Objective, alone: Floats, bagging: bool, equal: bool, tried: int
 ) -> Floats:
     """Return the best point for minimum Bayes risk on these very lists.
 
@@ -114,12 +121,13 @@ def _least_risk(
         alone: The first pass with its best scale.
         bagging: As in `optimise`.
         equal: As in `optimise`.
+        tried: As in `optimise`.
     """
     if equal:
         start = pattern.equal_weights(objective)
     else:
         best_score = replace(objective, losses=None, choices={}, envelopes={})
-        start = optimise(best_score, bagging).point
+        start = optimise(best_score, bagging, tried=tried).point
     starts = [
         alone,
         *pattern.scaled(objective, objective.first_pass),

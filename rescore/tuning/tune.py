@@ -418,7 +418,17 @@ class Tuner:
         # A search for BLEU that begins with the weights of the best score ends where
         # dev lists and other lists have less.
         equal = self.metric.words is None
-        return optimise(objective, self.options.bagging, equal=equal)
+        tried = self._tried(objective)
+        return optimise(objective, self.options.bagging, equal, tried)
+
+    def _tried(self, objective: Objective) -> int:
+        """Return the number of columns that are tried beside the first pass.
+
+        The columns of expansions are not tried: they come with new hypotheses, whose
+        gain has a test of its own.
+        """
+        usual = columns_for(self.header, objective.columns, ())
+        return len(usual) - 1
 
     def _as_fit(
         self, best: Optimum, names: Sequence[str], excluded: frozenset[str]
@@ -448,7 +458,7 @@ class Tuner:
         tested, _ = objective.weights(best.average)
         chosen = objective.chosen(best.average)
         alone = objective.chosen(best.alone)
-        number = len(objective.columns) - 1
+        number = self._tried(objective)
         return replace(fit, unproven=self._unproven(tested, chosen, alone, number))
 
     def _with_interval(self, fit: Fit, best: Optimum) -> Fit:
