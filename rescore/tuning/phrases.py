@@ -132,6 +132,12 @@ def why_zero(
         f"{metric} on {source} is {before:.2f} for {alone}, {unproven.value:.2f} with"
         f" {named_weights(unproven.weights)} (mean of samples)"
     )
+    if unproven.held_out:
+        return (
+            f"the weight is 0: {metric} on held-out folds is {before:.2f} for {alone},"
+            f" {unproven.value:.2f} with tuned weights; tune on more lists, or try"
+            " another LM"
+        )
     gain = (unproven.low + unproven.high) / 2
     if gain <= 0:
         return f"{no_help}: {figures}; try another LM"

@@ -138,7 +138,7 @@ def _without_influence(
         weights: The weights of a search with all columns.
     """
     options = weights.options
-    assert options and weights.tuned_for
+    assert options
     header = Dataset.of(lists).header
 
     def stays(name: str) -> bool:
@@ -154,25 +154,10 @@ def _without_influence(
     )
     again = _searched(metric, lists, kept, fewer, weights.tuned, is_first=False)
     again = _without_influence(metric, lists, kept, again)
-    assert again.tuned_for
-    numbers = {name: again.weights.get(name, 0.0) for name in weights.weights}
     unproven = weights.unproven
     if unproven is not None and unproven.alone is not None:
         unproven = replace(unproven, alone=again.value)
-    figures = replace(
-        weights.tuned_for,
-        value=again.tuned_for.value,
-        first_pass=again.tuned_for.first_pass,
-    )
-    return replace(
-        weights,
-        weights=numbers,
-        tuned_for=figures,
-        unproven=unproven,
-        decision=again.decision,
-        excluded=again.excluded,
-        mixture=again.mixture,
-    )
+    return replace(weights.as_without_columns(again), unproven=unproven)
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,6 +174,8 @@ class Unproven:
     """The standard errors between the gain and each end of the interval: 2, and more
     for the gain by several columns.
     """
+    held_out: bool = False
+    """Whether the figures are of held-out folds, each decided with its own weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +252,28 @@ class Weights:
     def without(self, name: str) -> Weights:
         """Return the same weights, but 0 for one column."""
         return replace(self, weights={**self.weights, name: 0.0})
+
+    def as_without_columns(self, fewer: Weights) -> Weights:
+        """Return these weights as a search over fewer columns has them: 0 for all other
+        columns.
+
+        Args:
+            fewer: The result of this search.
+        """
+        assert self.tuned_for and fewer.tuned_for
+        figures = replace(
+            self.tuned_for,
+            value=fewer.tuned_for.value,
+            first_pass=fewer.tuned_for.first_pass,
+        )
+        return replace(
+            self,
+            weights={name: fewer.weights.get(name, 0.0) for name in self.weights},
+            tuned_for=figures,
+            decision=fewer.decision,
+            excluded=fewer.excluded,
+            mixture=fewer.mixture,
+        )
 
     def weighs(self, name: str) -> bool:
         """Return whether a column has a weight other than 0."""
