@@ -7,8 +7,7 @@ Each stage can be called alone. Between stages lie lists that say where their co
 come from, so the same experiment has the same figures by `run` and by stages.
 
     from rescore import formats, pipeline
-    from rescore.columns import FIRST_PASS_ORIGIN
-from rescore.config import RunConfig
+    from rescore.config import RunConfig
 
     config = RunConfig(lms=("tta",), dev="dev.json")
     lists, dev = formats.read(["test.json"]), formats.read(["dev.json"])
