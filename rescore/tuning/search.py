@@ -34,6 +34,10 @@ FEWER = 5
 """Samples of an average over more than `MANY` lists, whose best points differ less."""
 MANY = 10_000
 """Lists up to which an average is made of `SAMPLES` samples."""
+MOST_PARTS = 5
+"""Columns beside the first pass up to which a search for minimum Bayes risk begins with
+the best points of all sets of fewer columns; with more columns, of single columns.
+"""
 TRIALS = 400
 """Bootstrap samples of a test of a gain."""
 
@@ -126,14 +130,69 @@ def _least_risk(
     if equal:
         start = pattern.equal_weights(objective)
     else:
-        best_score = replace(objective, losses=None, choices={}, envelopes={})
-        start = optimise(best_score, bagging, tried=tried).point
+        start = optimise(_by_score(objective), bagging, tried=tried).point
+    return _from_starts(objective, alone, start, equal)
+
+
+def _by_score(objective: Objective) -> Objective:
+    """Return the objective of the same columns for the best score."""
+    return replace(objective, losses=None, choices={}, envelopes={})
+
+
+def _from_starts(
+    objective: Objective, alone: Floats, start: Floats, equal: bool
+) -> Floats:
+    """Return the best point that a pattern search reaches.
+
+    Args:
+        objective: An objective with losses.
+        alone: The first pass with its best scale.
+        start: A point (columns,) whose direction is tried at all scales.
+        equal: As in `optimise`.
+    """
     starts = [
         alone,
         *pattern.scaled(objective, objective.first_pass),
         *pattern.scaled(objective, start),
+        *_best_of_parts(objective, alone, equal),
     ]
     return pattern.search(objective, starts)
+
+
+def _best_of_parts(objective: Objective, alone: Floats, equal: bool) -> list[Floats]:
+    """Return the best points over fewer columns, as points over all columns.
+
+    Each is searched once (`Objective.parts`), so a set of columns is never worse on
+    these lists than its parts.
+
+    Args:
+        objective: An objective with losses.
+        alone: The first pass with its best scale.
+        equal: As in `optimise`.
+    """
+    first_pass, *others = objective.columns
+    sets: list[tuple[str, ...]] = []
+    if len(others) <= 1:
+        return []
+    if len(others) > MOST_PARTS:
+        sets += [(first_pass, name) for name in others]
+    else:
+        for left in others:
+            sets.append(tuple(name for name in objective.columns if name != left))
+    points = []
+    for names in sets:
+        places = [objective.columns.index(name) for name in names]
+        if names not in objective.parts:
+            fewer = objective.over(names)
+            start = pattern.equal_weights(fewer)
+            if not equal:
+                start = line_search(_by_score(fewer))
+            found = _from_starts(fewer, alone[places], start, equal)
+            objective.parts[names] = found
+        point = np.zeros(len(objective.columns))
+        point[places] = objective.parts[names]
+        points.append(point)
+    return points
 
 
 def without_useless(
