@@ -45,12 +45,12 @@ def outcome_of(rule: str, some: list[NbestList], bagging: bool) -> pipeline.Outc
 def test_weights_that_harm_held_out_lists_are_not_applied(rule: str) -> None:
     harmful = outcome_of(rule, lists(helps=False), bagging=False)
     kept = outcome_of(rule, lists(helps=False), bagging=True)
-    assert harmful.results.main.reranked > kept.results.main.reranked
+    assert harmful.results.metrics[0].reranked > kept.results.metrics[0].reranked
     assert kept.weights.weights == {"s2s": 1.0, "lm": 0.0}
     for fold in kept.weights.fold_weights:
         assert fold.weights == {"s2s": 1.0, "lm": 0.0}
     assert kept.weights.unproven is not None and kept.weights.unproven.held_out
-    assert ",kept=first_pass," in str(kept.results.signature)
+    assert ",kept=first_pass," in kept.results.signature
     assert "on held-out folds is" in render(kept.results)
 
 
@@ -58,5 +58,5 @@ def test_weights_that_harm_held_out_lists_are_not_applied(rule: str) -> None:
 def test_weights_that_help_are_applied(rule: str) -> None:
     outcome = outcome_of(rule, lists(helps=True), bagging=True)
     assert outcome.weights.weighs("lm") and outcome.weights.unproven is None
-    assert "kept" not in str(outcome.results.signature)
-    assert outcome.results.main.reranked < outcome.results.main.first_pass
+    assert "kept" not in outcome.results.signature
+    assert outcome.results.metrics[0].reranked < outcome.results.metrics[0].first_pass

@@ -93,7 +93,7 @@ def test_a_bonus(name: str, rule: str) -> None:
 @pytest.mark.parametrize("name", DECIDING)
 def test_a_number_of_a_decision(name: str) -> None:
     rule, signed = DECIDING[name]
-    given = {name: 30.0, "boost": True}
+    given: dict[str, Any] = {name: 30.0, "boost": True}
     if name != "scale":
         given["scale"] = 1.0
     outcome = outcome_of(rule, **given)
