@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
 from rescore import deciding
+from rescore.columns import FIRST_PASS_ORIGIN
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.deciding import Decided
@@ -42,6 +43,7 @@ from rescore.scoring.shards import Shards
 from rescore.tuning import Tuned, TunedBy, Weights, tune_weights, tuned_in_folds
 from rescore.tuning.folds import (
     common_expansion_columns,
+    harmless,
     warn_of_constant,
     warn_of_overlap,
     warn_of_scales,
@@ -181,6 +183,11 @@ def _in_folds(
     weights_of_folds = tuned_in_folds(
         folds, plan.metric, lists, plan.tuned_columns, plan.tuning
     )
+    weights, weights_of_folds = harmless(
+        folds, plan.metric, lists, weights, weights_of_folds
+    )
+    if weights.unproven is not None and weights.unproven.held_out:
+        how = {**how, "kept": FIRST_PASS_ORIGIN}
     weights = replace(
         weights,
         tuned=weights.tuned.in_folds(folds.number, folds.unit, how),

@@ -407,10 +407,7 @@ def test_evaluate_takes_options_of_its_road_alone() -> None:
         rescore.evaluate(read("test"), boost=1.0)
 
 
-def test_a_number_is_no_bonus_to_tune() -> None:
-    for function in (tuned, compared):
-        with pytest.raises(UserError, match="--word-bonus NUMBER needs --weight"):
-            function(word_bonus=0.5)
+def test_an_option_of_an_expansion_needs_it() -> None:
     for wrong in ({"channel": "shipped"}, {"lexicon": "lexicon.xz"}):
         with pytest.raises(UserError, match=f"^{min(wrong)} needs respell$"):
             scored(**wrong)

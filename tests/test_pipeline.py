@@ -178,7 +178,6 @@ def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:
         ({"decide": "best", "scale": 1.0, "dev": "d"}, "--scale needs --decide mbr"),
         ({"bagging": False}, "about tuning"),
         ({"word_bonus": True}, "--word-bonus tune needs"),
-        ({"token_bonus": 0.5, "dev": "d"}, "NUMBER needs --weight"),
         ({"lms": ("tta", "unilm")}, "one --weight per --lm"),
         (
             {"lms": ("tta",), "weights": (0.5, 0.5)},

@@ -9,29 +9,11 @@ from typing import ClassVar
 
 from rescore.columns import TOKENS, WORDS, Reserved, Role
 from rescore.config import Bonus, RunConfig
-from rescore.errors import UserError
 from rescore.features.base import Feature, Situation, WeightedColumn, WeightKind
 from rescore.lms import LanguageModel, is_pseudo
 from rescore.tuning.folds import LARGE_SET
 
 TOKENS_ADVICE = "add it with `rescore score --count-tokens`"
-
-
-def _refuse_number(flag: str, bonus: Bonus, config: RunConfig) -> None:
-    """Refuse a number for a bonus that is tuned.
-
-    Args:
-        flag: The option of the bonus.
-        bonus: The value of the option.
-        config: The config.
-
-    Raises:
-        UserError: The config tunes weights and gives this bonus.
-    """
-    if config.tunes and not isinstance(bonus, bool | None):
-        raise UserError(
-            f"{flag} NUMBER needs --weight; --dev and --folds tune this bonus"
-        )
 
 
 def _bonus(
@@ -40,21 +22,27 @@ def _bonus(
     column: str,
     wanted: bool,
     why: str,
-    by_default: bool,
+    asked: Bonus,
 ) -> Iterator[WeightedColumn]:
-    """Yield the bonus of a column if it is tuned; note the decision in any case.
+    """Yield the bonus of a column, tuned or given; note the decision in any case.
 
     Args:
         at: The situation.
         subject: The name of the bonus, in the reasons.
         column: The column of counts.
-        wanted: Whether the bonus is tuned.
+        wanted: Whether there is a bonus.
         why: The reason.
-        by_default: Whether the user says nothing about the bonus.
+        asked: What the user says about the bonus; None for nothing.
     """
-    at.note(subject, "tuned" if wanted else "off", why)
-    if wanted:
+    if not wanted:
+        at.note(subject, "off", why)
+    elif asked is None or asked is True:
+        at.note(subject, "tuned", why)
+        by_default = asked is None
         yield WeightedColumn(column, WeightKind.BONUS, by_default=by_default)
+    else:
+        at.note(subject, f"{asked:g}", why)
+        yield WeightedColumn(column, WeightKind.BONUS, fixed=asked)
 
 
 class WordBonus(Feature):
@@ -66,22 +54,18 @@ class WordBonus(Feature):
 
     reserved_columns: ClassVar = {WORDS: Reserved(Role.COUNT, "word")}
 
-    def check(self, config: RunConfig) -> None:
-        """Refuse a number for a bonus that is tuned."""
-        _refuse_number("--word-bonus", config.word_bonus, config)
-
     def untuned_weights(self, config: RunConfig) -> Mapping[str, float]:
         """Return the bonus that the config gives."""
         return {WORDS: float(config.word_bonus or 0)}
 
     def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
-        """Yield the bonus if it is tuned."""
+        """Yield the bonus, tuned or given."""
         wanted, why = self._suits(at)
-        by_default = at.config.word_bonus is None
-        yield from _bonus(at, "word bonus", WORDS, wanted, why, by_default)
+        asked = at.config.word_bonus
+        yield from _bonus(at, "word bonus", WORDS, wanted, why, asked)
 
     def _suits(self, at: Situation) -> tuple[bool, str]:
-        """Return whether the bonus is tuned, and why."""
+        """Return whether there is a bonus, and why."""
         assert at.metric
         if at.config.word_bonus is not None:
             return bool(at.config.word_bonus), "--word-bonus"
@@ -102,10 +86,6 @@ class TokenBonus(Feature):
     reserved_columns: ClassVar = {
         TOKENS: Reserved(Role.COUNT, "token", advice=TOKENS_ADVICE)
     }
-
-    def check(self, config: RunConfig) -> None:
-        """Refuse a number for a bonus that is tuned."""
-        _refuse_number("--token-bonus", config.token_bonus, config)
 
     def untuned_weights(self, config: RunConfig) -> Mapping[str, float]:
         """Return the bonus that the config gives."""
@@ -146,13 +126,13 @@ class TokenBonus(Feature):
         return bool(config.token_bonus)
 
     def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
-        """Yield the bonus if it is tuned."""
+        """Yield the bonus, tuned or given."""
         wanted, why = self._suits(at)
-        by_default = at.config.token_bonus is None
-        yield from _bonus(at, "token bonus", TOKENS, wanted, why, by_default)
+        asked = at.config.token_bonus
+        yield from _bonus(at, "token bonus", TOKENS, wanted, why, asked)
 
     def _suits(self, at: Situation) -> tuple[bool, str]:
-        """Return whether the bonus is tuned, and why."""
+        """Return whether there is a bonus, and why."""
         assert at.metric
         if at.config.token_bonus is not None:
             return bool(at.config.token_bonus), "--token-bonus"

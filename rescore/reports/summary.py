@@ -289,6 +289,8 @@ def zero(
         decision: The rule that was tuned for.
     """
     tuned_weights = {weight for name, weight in weights.items() if name != FIRST_PASS}
-    if dev and tuned_weights == {0.0}:
+    unproven = dev.unproven if dev else None
+    was_kept = unproven is not None and unproven.held_out
+    if dev and (was_kept or tuned_weights == {0.0}):
         source = "all lists" if dev.fold_weights else dev.source
         yield why_zero(dev.unproven, metric, dev.first_pass, source, decision)

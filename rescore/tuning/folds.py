@@ -8,17 +8,21 @@ import logging
 import math
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from rescore.columns import FIRST_PASS, Role, comes_from_expansion
 from rescore.dataset import Dataset
 from rescore.errors import UserError
-from rescore.metrics.base import Metric
+from rescore.metrics.base import Counts, Metric, is_better, text_statistics
 from rescore.metrics.folds import Folds
 from rescore.nbest import NbestList, expansion_columns
 from rescore.pace import paced
+from rescore.tuning.search import gain_interval
 from rescore.tuning.tune import tune_weights
 from rescore.tuning.tuned import Tuned
-from rescore.tuning.weights import HELD_OUT, TuningOptions, Weights
+from rescore.tuning.weights import HELD_OUT, TuningOptions, Unproven, Weights
 
 log = logging.getLogger(__name__)
 
@@ -208,3 +212,74 @@ def tuned_in_folds(
         tuned = Tuned.on(HELD_OUT, rest, held_out=True)
         weights_of_folds.append(tune_weights(metric, rest, columns, options, tuned))
     return weights_of_folds
+
+
+def harmless(
+    folds: Folds,
+    metric: Metric,
+    lists: Sequence[NbestList],
+    weights: Weights,
+    weights_of_folds: Sequence[Weights],
+) -> tuple[Weights, list[Weights]]:
+    """Return the weights of all lists and of each fold, with weight 0 for all columns
+    that were tuned if the folds are worse than without these columns.
+
+    Bonuses that the user gives, the decision, and the votes of systems stay.
+
+    Args:
+        folds: The fold of each list.
+        metric: The metric that is tuned for.
+        lists: Lists with references.
+        weights: The weights of all lists.
+        weights_of_folds: The weights of each fold, tuned on the other folds.
+    """
+    options = weights.options
+    assert options
+    result = list(weights_of_folds)
+    tuned = [name for name in weights.weights if name not in options.given]
+    tuned.remove(FIRST_PASS)
+    is_used = any(any(map(each.weighs, tuned)) for each in result)
+    header = Dataset.of(lists).header
+    if header.systems or not (options.bagging and is_used):
+        return weights, result
+    costs: list[str] = []
+    if options.given:
+        for name in options.bonuses:
+            if comes_from_expansion(name, header.records.get(name)):
+                costs.append(name)
+    fewer = replace(options, bonuses=tuple(costs), negative=())
+    alone = tuned_in_folds(folds, metric, lists, (), fewer)
+    ours = _held_out(folds, metric, lists, result)
+    theirs = _held_out(folds, metric, lists, alone)
+    sums = np.stack([ours.sum(axis=0), theirs.sum(axis=0)])
+    value, before = metric.values(sums).tolist()
+    if not is_better(before, value, metric.higher_is_better):
+        return weights, result
+    low, high = gain_interval(metric, ours, theirs)
+    named = {name: weights.weights[name] for name in tuned}
+    unproven = Unproven(named, value, low, high, before, held_out=True)
+    first = tune_weights(metric, lists, (), fewer, weights.tuned)
+    for number, each in enumerate(alone):
+        result[number] = result[number].as_without_columns(each)
+    kept = replace(weights.as_without_columns(first), unproven=unproven)
+    return kept, result
+
+
+def _held_out(
+    folds: Folds,
+    metric: Metric,
+    lists: Sequence[NbestList],
+    weights_of_folds: Sequence[Weights],
+) -> Counts:
+    """Return the statistics (lists, k) of the texts that the weights of each fold
+    choose in this fold; fold by fold.
+    """
+    statistics = []
+    for number, weights in enumerate(weights_of_folds):
+        own = []
+        for nbest, fold in zip(lists, folds.fold_of_list, strict=True):
+            if fold == number:
+                own.append(nbest)
+        texts = weights.decision.texts(metric, own, weights.of)
+        statistics.append(text_statistics(metric, own, texts))
+    return np.concatenate(statistics)

@@ -57,6 +57,7 @@ def tune_with_votes(
     fitted: Fitted,
     has_columns: bool,
     level: int,
+    warns: bool = True,
 ) -> Weights:
     """Return the votes of systems, and the weights of columns beside the first pass
     that these votes make.
@@ -72,6 +73,7 @@ def tune_with_votes(
         fitted: Tunes the weights of columns beside a mixture.
         has_columns: Whether `fitted` tunes anything beside the first pass.
         level: Level of the message about the systems.
+        warns: Whether a warning says that the best system decides.
     """
     lists = in_order(lists)
     tuner = _VoteTuner(metric, lists, options.decide)
@@ -103,7 +105,7 @@ def tune_with_votes(
     low, high = gain_interval(metric, ours, theirs)
     # The gain less one standard error; twice the gain without resampling.
     clear = low + (high - low) / 4 if options.bagging else low + high
-    if clear <= 0 and len(tuner.systems) > 1:
+    if warns and clear <= 0 and len(tuner.systems) > 1:
         log.warning(
             "the vote has no clear gain over the best system on these %s lists (%.2f,"
             " %s alone %.2f): %s decides",

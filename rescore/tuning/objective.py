@@ -172,6 +172,10 @@ class Objective:
     """The envelopes of lines that were swept before; all samples share them."""
     known: dict[str, Any] = field(default_factory=dict)
     """The results of `once`; all samples share them."""
+    parts: dict[tuple[str, ...], Floats] = field(default_factory=dict)
+    """The best points over some of the columns that a search found; all objectives over
+    columns of these lists share them.
+    """
 
     @classmethod
     def of(

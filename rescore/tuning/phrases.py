@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from rescore.columns import FIRST_PASS, Column, Role, new_word_origins, units
 from rescore.parts import BEST, FEATURES
 from rescore.tuning.components import Fit, ToolkitScore
-from rescore.tuning.weights import Unproven
+from rescore.tuning.weights import ERRORS, Unproven
 
 
 def bonus_phrases(
@@ -166,11 +166,20 @@ def why_zero(
         f"{metric} on {source} is {before:.2f} for {alone}, {unproven.value:.2f} with"
         f" {named_weights(unproven.weights)} (mean of samples)"
     )
+    if unproven.held_out:
+        return (
+            f"the weight is 0: {metric} on held-out folds is {before:.2f} for {alone},"
+            f" {unproven.value:.2f} with tuned weights; tune on more lists, or try"
+            " another LM"
+        )
     gain = (unproven.low + unproven.high) / 2
     if gain <= 0:
         return f"{no_help}: {figures}; try another LM"
+    errors = "two"
+    if unproven.errors > ERRORS:
+        errors = f"for so many columns {unproven.errors:.2g}"
     return (
         f"the weight is 0: {figures}; the gain of {gain:.2f} points may be chance,"
-        f" because its 95 % CI (two standard errors), {unproven.low:z.2f} to"
+        f" because its 95 % CI ({errors} standard errors), {unproven.low:z.2f} to"
         f" {unproven.high:.2f}, includes 0; tune on more lists"
     )

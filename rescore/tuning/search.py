@@ -9,9 +9,11 @@ ids of lists and the units of scores nor on the order of lists and hypotheses.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +24,7 @@ from rescore.tuning import pattern
 from rescore.tuning.climb import climb
 from rescore.tuning.line import Floats, Indices, best_interval
 from rescore.tuning.objective import Objective
+from rescore.tuning.weights import ERRORS
 
 SEED = 12345
 """Seed of all resampling."""
@@ -31,13 +34,12 @@ FEWER = 5
 """Samples of an average over more than `MANY` lists, whose best points differ less."""
 MANY = 10_000
 """Lists up to which an average is made of `SAMPLES` samples."""
+MOST_PARTS = 5
+"""Columns beside the first pass up to which a search for minimum Bayes risk begins with
+the best points of all sets of fewer columns; with more columns, of single columns.
+"""
 TRIALS = 400
 """Bootstrap samples of a test of a gain."""
-ERRORS = 2.0
-"""Standard errors that a gain has to exceed in all tests: of all columns against the
-first pass (`optimise`), of one column beside the others (`without_useless`), and of
-hypotheses with new words (`rescore.tuning.tune`).
-"""
 
 
 class Optimum(NamedTuple):
@@ -71,7 +73,10 @@ class Optimum(NamedTuple):
 
 
 def optimise(
-    objective: Objective, bagging: bool = True, equal: bool = False
+    objective: Objective,
+    bagging: bool = True,
+    equal: bool = False,
+    tried: int | None = None,
 ) -> Optimum:
     """Return the point with the best value.
 
@@ -82,7 +87,11 @@ def optimise(
             better.
         equal: Whether a search for minimum Bayes risk begins with equal weights of all
             language models; else it begins with the weights of the best score.
+        tried: Number of columns that are tried, which the gain has to be significant
+            for; None for all columns beside the first pass.
     """
+    if tried is None:
+        tried = len(objective.columns) - 1
     if objective.losses is None:
         alone = objective.first_pass
         plain = line_search(objective)
@@ -92,19 +101,22 @@ def optimise(
             pattern.scaled(objective, objective.first_pass),
             only_scale=True,
         )
-        plain = _least_risk(objective, alone, bagging, equal)
+        plain = _least_risk(objective, alone, bagging, equal, tried)
     if not bagging or not plain[1:].any():
         return Optimum(objective, plain, alone, plain, plain)
     average = bagged(objective, plain, alone)
     gains = significantly_better(
-        objective.metric, objective.chosen(average), objective.chosen(alone)
+        objective.metric,
+        objective.chosen(average),
+        objective.chosen(alone),
+        errors_of_sum(tried),
     )
     point = average if gains else alone
     return Optimum(objective, point, alone, average, plain)
 
 
 def _least_risk(
-    objective: Objective, alone: Floats, bagging: bool, equal: bool
+    objective: Objective, alone: Floats, bagging: bool, equal: bool, tried: int
 ) -> Floats:
     """Return the best point for minimum Bayes risk on these very lists.
 
@@ -113,18 +125,74 @@ def _least_risk(
         alone: The first pass with its best scale.
         bagging: As in `optimise`.
         equal: As in `optimise`.
+        tried: As in `optimise`.
     """
     if equal:
         start = pattern.equal_weights(objective)
     else:
-        best_score = replace(objective, losses=None, choices={}, envelopes={})
-        start = optimise(best_score, bagging).point
+        start = optimise(_by_score(objective), bagging, tried=tried).point
+    return _from_starts(objective, alone, start, equal)
+
+
+def _by_score(objective: Objective) -> Objective:
+    """Return the objective of the same columns for the best score."""
+    return replace(objective, losses=None, choices={}, envelopes={})
+
+
+def _from_starts(
+    objective: Objective, alone: Floats, start: Floats, equal: bool
+) -> Floats:
+    """Return the best point that a pattern search reaches.
+
+    Args:
+        objective: An objective with losses.
+        alone: The first pass with its best scale.
+        start: A point (columns,) whose direction is tried at all scales.
+        equal: As in `optimise`.
+    """
     starts = [
         alone,
         *pattern.scaled(objective, objective.first_pass),
         *pattern.scaled(objective, start),
+        *_best_of_parts(objective, alone, equal),
     ]
     return pattern.search(objective, starts)
+
+
+def _best_of_parts(objective: Objective, alone: Floats, equal: bool) -> list[Floats]:
+    """Return the best points over fewer columns, as points over all columns.
+
+    Each is searched once (`Objective.parts`), so a set of columns is never worse on
+    these lists than its parts.
+
+    Args:
+        objective: An objective with losses.
+        alone: The first pass with its best scale.
+        equal: As in `optimise`.
+    """
+    first_pass, *others = objective.columns
+    sets: list[tuple[str, ...]] = []
+    if len(others) <= 1:
+        return []
+    if len(others) > MOST_PARTS:
+        sets += [(first_pass, name) for name in others]
+    else:
+        for left in others:
+            sets.append(tuple(name for name in objective.columns if name != left))
+    points = []
+    for names in sets:
+        places = [objective.columns.index(name) for name in names]
+        if names not in objective.parts:
+            fewer = objective.over(names)
+            start = pattern.equal_weights(fewer)
+            if not equal:
+                start = line_search(_by_score(fewer))
+            found = _from_starts(fewer, alone[places], start, equal)
+            objective.parts[names] = found
+        point = np.zeros(len(objective.columns))
+        point[places] = objective.parts[names]
+        points.append(point)
+    return points
 
 
 def without_useless(
@@ -137,7 +205,8 @@ def without_useless(
     stays if the best weights of all columns are significantly better than the best
     weights without it and without the columns that left before; so nothing significant
     is lost step by step. If all columns together do not gain, the best of the models
-    that gain alone stays: a useless model hides no useful one.
+    that gain alone stays: a useless model hides no useful one. The gains that are
+    demanded grow with the number of columns (`errors_of_sum`, `errors_of_best`).
 
     Args:
         best: The optimum over all columns.
@@ -154,7 +223,11 @@ def without_useless(
         candidates = [name for name in undecided if name in free] or undecided
         column, others = _least_useful(best, candidates, again)
         undecided.remove(column)
-        if not significantly_better(objective.metric, every.chosen, others.chosen):
+        fewer = len(objective.columns) - len(others.objective.columns)
+        stays = significantly_better(
+            objective.metric, every.chosen, others.chosen, errors_of_sum(fewer)
+        )
+        if not stays:
             best = others
     return best
 
@@ -175,12 +248,17 @@ def _best_alone(
     objective = best.objective
     free = _free_columns(objective)
     first_pass = objective.columns[0]
+    models = [name for name in objective.columns[1:] if name not in free]
     gaining = []
-    for name in objective.columns[1:]:
-        if name in columns and name not in free:
-            alone = again(objective.over([first_pass, name]))
-            if alone.helps:
-                gaining.append(alone)
+    for name in models:
+        if name not in columns:
+            continue
+        single = again(objective.over([first_pass, name]))
+        first = single.objective.chosen(single.alone)
+        if significantly_better(
+            objective.metric, single.chosen, first, errors_of_best(len(models))
+        ):
+            gaining.append(single)
     return max(
         gaining, key=lambda optimum: objective.sign * optimum.value, default=best
     )
@@ -273,7 +351,38 @@ def _best(sample: Objective, optimum: Floats, alone: Floats) -> Floats:
     return point if gains else alone
 
 
-def significantly_better(metric: Metric, ours: Counts, theirs: Counts) -> bool:
+def errors_of_sum(number: int) -> float:
+    """Return the standard errors that the gain by several columns has to exceed.
+
+    The best weights of useless columns gain on the lists that they are tuned on: in
+    units of its standard error, the gain by the best direction among so many grows like
+    the length of a vector of random numbers, the square root of their number (Scheffe
+    1953).
+
+    Args:
+        number: Number of columns that are tuned together.
+    """
+    return ERRORS + math.sqrt(max(1, number)) - 1
+
+
+def errors_of_best(number: int) -> float:
+    """Return the standard errors that the largest of several gains has to exceed.
+
+    By chance, any of these gains exceeds this number as rarely as a single gain exceeds
+    `ERRORS` (Bonferroni).
+
+    Args:
+        number: Number of columns that are tried alone.
+    """
+    normal = NormalDist()
+    if number <= 1:
+        return ERRORS
+    return -normal.inv_cdf(normal.cdf(-ERRORS) / number)
+
+
+def significantly_better(
+    metric: Metric, ours: Counts, theirs: Counts, errors: float = ERRORS
+) -> bool:
     """Return whether choices are better than others and their `gain_interval` lies
     above 0.
 
@@ -281,14 +390,17 @@ def significantly_better(metric: Metric, ours: Counts, theirs: Counts) -> bool:
         metric: The metric.
         ours: The statistics of our choice from each list, of shape (lists, k).
         theirs: The statistics of the other choice, of the same shape.
+        errors: Standard errors that the gain has to exceed.
     """
     values = metric.values(np.stack([ours.sum(axis=0), theirs.sum(axis=0)]))
     better = is_better(float(values[0]), float(values[1]), metric.higher_is_better)
-    return better and gain_interval(metric, ours, theirs)[0] > 0
+    return better and gain_interval(metric, ours, theirs, errors)[0] > 0
 
 
-def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, float]:
-    """Return the gain of choices over others, less and plus `ERRORS` standard errors.
+def gain_interval(
+    metric: Metric, ours: Counts, theirs: Counts, errors: float = ERRORS
+) -> tuple[float, float]:
+    """Return the gain of choices over others, less and plus some standard errors.
 
     The standard error is that of a paired bootstrap over lists. A single list is no
     evidence: its gain counts as its own error.
@@ -297,6 +409,7 @@ def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, 
         metric: The metric.
         ours: The statistics of our choice from each list, of shape (lists, k).
         theirs: The statistics of the other choice, of the same shape.
+        errors: Number of standard errors.
 
     Returns:
         Both ends of the interval in points of the metric; below 0 they are a loss.
@@ -308,7 +421,7 @@ def gain_interval(metric: Metric, ours: Counts, theirs: Counts) -> tuple[float, 
     if number > 1:
         samples = (random.integers(0, number, number) for _ in range(TRIALS))
         error = float(np.std(_gains(metric, ours, theirs, samples)))
-    return gain - ERRORS * error, gain + ERRORS * error
+    return gain - errors * error, gain + errors * error
 
 
 def _gains(

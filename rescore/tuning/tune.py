@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rescore.columns import FIRST_PASS
+from rescore.columns import FIRST_PASS, Role, comes_from_expansion
 from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.decision.mixture import Mixture
@@ -34,13 +34,14 @@ from rescore.tuning.objective import Objective, by_content
 from rescore.tuning.scale import tune_scale
 from rescore.tuning.search import (
     Optimum,
+    errors_of_sum,
     gain_interval,
     optimise,
     significantly_better,
     without_useless,
 )
 from rescore.tuning.tuned import Tuned
-from rescore.tuning.weights import TunedFor, TuningOptions, Unproven, Weights
+from rescore.tuning.weights import ERRORS, TunedFor, TuningOptions, Unproven, Weights
 
 log = logging.getLogger(__name__)
 
@@ -75,27 +76,92 @@ def tune_weights(
     options = options or TuningOptions()
     tuned = tuned or Tuned.on("dev", lists)
     check_measurable(metric, lists, "weights cannot be tuned on them")
-    if Dataset.of(lists).header.systems:
-
-        def fitted(
-            voted: Sequence[NbestList], decided: TuningOptions, mixture: Mixture
-        ) -> tuple[Weights, Counts]:
-            tuner = Tuner(metric, voted, columns, tuned, decided, mixture)
-            return tuner.tune(), tuner.chosen
-
-        has_columns = bool(columns or options.bonuses or options.given)
-        level = logging.DEBUG if tuned.held_out else logging.INFO
-        return tune_with_votes(metric, lists, options, fitted, has_columns, level)
-    weights = Tuner(metric, lists, columns, tuned, options).tune()
-    if not tuned.held_out:
-        weights = replace(weights, toolkit=toolkit_score(lists, columns))
+    weights = _searched(metric, lists, columns, options, tuned)
     if LISTED in options.bonuses and not weights.weighs(LISTED):
         log.warning(
             "the boost of listed words has no significant gain on %s: it is off;"
             " --boost NUMBER sets it",
             tuned.source,
         )
-    return weights
+    weights = _without_influence(metric, lists, columns, weights)
+    if tuned.held_out or Dataset.of(lists).header.systems:
+        return weights
+    return replace(weights, toolkit=toolkit_score(lists, columns))
+
+
+def _searched(
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    options: TuningOptions,
+    tuned: Tuned,
+    is_first: bool = True,
+) -> Weights:
+    """Return the weights of one search.
+
+    Args:
+        metric: The metric that is tuned for.
+        lists: Lists with references.
+        columns: Columns of language models.
+        options: How weights are tuned.
+        tuned: The record of the lists.
+        is_first: Whether the search tells what it finds; a second one is silent.
+    """
+    if not Dataset.of(lists).header.systems:
+        return Tuner(metric, lists, columns, tuned, options, None, is_first).tune()
+
+    def fitted(
+        voted: Sequence[NbestList], decided: TuningOptions, mixture: Mixture
+    ) -> tuple[Weights, Counts]:
+        tuner = Tuner(metric, voted, columns, tuned, decided, mixture, is_first)
+        return tuner.tune(), tuner.chosen
+
+    has_columns = bool(columns or options.bonuses or options.given)
+    shows = is_first and not tuned.held_out
+    level = logging.INFO if shows else logging.DEBUG
+    return tune_with_votes(metric, lists, options, fitted, has_columns, level, is_first)
+
+
+def _without_influence(
+    metric: Metric,
+    lists: Sequence[NbestList],
+    columns: Sequence[str],
+    weights: Weights,
+) -> Weights:
+    """Return weights on which the columns of weight 0 have no influence: the scale, the
+    votes and the other weights are those of a search without these columns.
+
+    A column has an influence otherwise, even with weight 0: copies of a hypothesis
+    differ in it, a search starts elsewhere, and the scale is tuned with it. The columns
+    of expansions stay in the search, as they come with the hypotheses.
+
+    Args:
+        metric: The metric that is tuned for.
+        lists: Lists with references.
+        columns: Columns of language models.
+        weights: The weights of a search with all columns.
+    """
+    options = weights.options
+    assert options
+    header = Dataset.of(lists).header
+
+    def stays(name: str) -> bool:
+        is_cost = comes_from_expansion(name, header.records.get(name))
+        return is_cost or weights.weighs(name)
+
+    kept = list(filter(stays, columns))
+    bonuses = tuple(filter(stays, options.bonuses))
+    if len(kept) + len(bonuses) == len(columns) + len(options.bonuses):
+        return weights
+    fewer = replace(
+        options, bonuses=bonuses, negative=tuple(filter(stays, options.negative))
+    )
+    again = _searched(metric, lists, kept, fewer, weights.tuned, is_first=False)
+    again = _without_influence(metric, lists, kept, again)
+    unproven = weights.unproven
+    if unproven is not None and unproven.alone is not None:
+        unproven = replace(unproven, alone=again.value)
+    return replace(weights.as_without_columns(again), unproven=unproven)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +200,7 @@ class Tuner:
         tuned: Tuned,
         options: TuningOptions,
         mixture: Mixture | None = None,
+        is_first: bool = True,
     ) -> None:
         """Make a tuner.
 
@@ -144,6 +211,7 @@ class Tuner:
             tuned: The record of the lists.
             options: How weights are tuned.
             mixture: The votes that made the first pass of the lists.
+            is_first: Whether warnings are given; a second search is silent.
 
         Raises:
             UserError: An option does not suit the columns.
@@ -158,6 +226,7 @@ class Tuner:
         self.options = options
         self.tuned = tuned
         self.mixture = mixture
+        self._is_first = is_first
         self.models = [name for name in columns if name not in options.negative]
         """Columns whose weights lie between 0 and 1."""
         self.free = [*options.bonuses, *options.negative]
@@ -219,25 +288,90 @@ class Tuner:
                 columns = with_new
                 excluded = frozenset()
             else:
-                named = " and ".join(new_words)
-                log.warning(
-                    "%s hypotheses have no significant gain on %s (%.2f with, %.2f"
-                    " without): nothing is %s",
-                    named,
-                    self.tuned.source,
-                    trial.value,
-                    every.value,
-                    named,
-                )
+                self._tell_rejected(new_words, trial, every)
         best = every
         if self.options.bagging:
             best = without_useless(every, set(usual), self._optimise)
         fit = self._as_fit(best, columns, excluded)
         if self._own_scale:
-            return self._for_decision(fit, best, frozenset(new_words))
-        if best is every:
-            return fit
-        return replace(fit, with_all=every.objective.value(every.average))
+            fit = self._for_decision(fit, best, frozenset(new_words))
+        elif best is not every:
+            fit = replace(fit, with_all=every.objective.value(every.average))
+        if fit.excluded and self.given:
+            return self._admitting(fit, new_words)
+        return fit
+
+    def _tell_rejected(
+        self, new_words: Sequence[str], trial: Optimum, every: Optimum
+    ) -> None:
+        """Warn that hypotheses with new words do not gain.
+
+        Args:
+            new_words: Their origins.
+            trial: The optimum with these hypotheses.
+            every: The optimum without them.
+        """
+        if not self._is_first:
+            return
+        named = " and ".join(new_words)
+        outcome = f"nothing is {named}"
+        if self.given:
+            outcome = f"{named} words win by the given bonus only"
+        log.warning(
+            "%s hypotheses have no significant gain on %s (%.2f with, %.2f"
+            " without): %s",
+            named,
+            self.tuned.source,
+            trial.value,
+            every.value,
+            outcome,
+        )
+
+    def _admitting(self, fit: Fit, new_words: Sequence[str]) -> Fit:
+        """Return the fit in which hypotheses with new words may win, because the user
+        gives a bonus that these words can have.
+
+        These lists may lack the words, and then each of these hypotheses is wrong here:
+        a search with the bonus would cancel it. So the weight of a channel is 1, as its
+        scores are log-probabilities, and the weights of counts are 0; if this does
+        significant harm without the given bonus, they are tuned without it. All other
+        weights stay.
+
+        Args:
+            fit: The fit without these hypotheses.
+            new_words: Their origins.
+        """
+        usual = columns_for(self.header, self.free, ())
+        costs = {}
+        for name in columns_for(self.header, self.free, new_words):
+            if name not in usual:
+                is_channel = self.header.role(name) is Role.CHANNEL
+                costs[name] = 1.0 if is_channel else 0.0
+        tuned = {
+            name: weight for name, weight in fit.weights.items() if name in self.names
+        }
+        without = {FIRST_PASS: fit.weights[FIRST_PASS], **tuned}
+        before = self._texts(
+            Decision(), lambda _: ListWeights(without, fit.excluded, self.mixture)
+        )
+        after = self._texts(
+            Decision(),
+            lambda _: ListWeights({**without, **costs}, frozenset(), self.mixture),
+        )
+        if self._better(before, after):
+            lists = [_summed(nbest, without, list(costs)) for nbest in self.lists]
+            columns = [FIRST_PASS, *costs]
+            objective = Objective.of(self.metric, lists, columns, list(costs))
+            costs, _ = objective.weights(self._optimise(objective).average)
+            del costs[FIRST_PASS]
+        admitted = self._decided({**fit.weights, **costs}, frozenset())
+        return replace(
+            fit,
+            weights=admitted.weights,
+            chosen=admitted.chosen,
+            decision=admitted.decision,
+            excluded=frozenset(),
+        )
 
     def _search(self, names: Sequence[str], excluded: frozenset[str]) -> Optimum:
         """Return the optimum over columns beside the first pass.
@@ -273,7 +407,17 @@ class Tuner:
         # A search for BLEU that begins with the weights of the best score ends where
         # dev lists and other lists have less.
         equal = self.metric.words is None
-        return optimise(objective, self.options.bagging, equal=equal)
+        tried = self._tried(objective)
+        return optimise(objective, self.options.bagging, equal, tried)
+
+    def _tried(self, objective: Objective) -> int:
+        """Return the number of columns that are tried beside the first pass.
+
+        The columns of expansions are not tried: they come with new hypotheses, whose
+        gain has a test of its own.
+        """
+        usual = columns_for(self.header, objective.columns, ())
+        return len(usual) - 1
 
     def _as_fit(
         self, best: Optimum, names: Sequence[str], excluded: frozenset[str]
@@ -303,7 +447,8 @@ class Tuner:
         tested, _ = objective.weights(best.average)
         chosen = objective.chosen(best.average)
         alone = objective.chosen(best.alone)
-        return replace(fit, unproven=self._unproven(tested, chosen, alone))
+        number = self._tried(objective)
+        return replace(fit, unproven=self._unproven(tested, chosen, alone, number))
 
     def _with_interval(self, fit: Fit, best: Optimum) -> Fit:
         """Return the fit with the interval in which its weight is equally good, if the
@@ -338,9 +483,10 @@ class Tuner:
         if not any(weights[name] for name in weights if name not in fixed):
             return alone
         trial = self._decided(weights, fit.excluded)
-        if self._better(trial.chosen, alone.chosen):
+        number = sum(1 for name in self.names if weights.get(name))
+        if self._better(trial.chosen, alone.chosen, errors_of_sum(number)):
             return trial
-        unproven = self._unproven(weights, trial.chosen, alone.chosen)
+        unproven = self._unproven(weights, trial.chosen, alone.chosen, number)
         return replace(alone, unproven=unproven)
 
     def _decided(self, weights: Mapping[str, float], excluded: frozenset[str]) -> Fit:
@@ -364,7 +510,11 @@ class Tuner:
         return text_statistics(self.metric, self.lists, texts)
 
     def _unproven(
-        self, weights: Mapping[str, float], chosen: Counts, alone: Counts
+        self,
+        weights: Mapping[str, float],
+        chosen: Counts,
+        alone: Counts,
+        number: int,
     ) -> Unproven | None:
         """Return the record of weights whose gain is not significant; None without
         resampling.
@@ -373,6 +523,7 @@ class Tuner:
             weights: The weights.
             chosen: The statistics (lists, k) of the texts that they choose.
             alone: The statistics (lists, k) of the texts that the first pass chooses.
+            number: Number of columns that were tuned together.
         """
         if not self.options.bagging:
             return None
@@ -380,8 +531,10 @@ class Tuner:
         for name, weight in weights.items():
             if name in self.models or (name in self.free and weight):
                 named[name] = weight
-        low, high = gain_interval(self.metric, chosen, alone)
-        return Unproven(named, self._value(chosen), low, high, self._value(alone))
+        errors = errors_of_sum(number)
+        low, high = gain_interval(self.metric, chosen, alone, errors)
+        before = self._value(alone)
+        return Unproven(named, self._value(chosen), low, high, before, errors)
 
     def _weights(
         self, weights: Mapping[str, float], excluded: frozenset[str]
@@ -398,12 +551,12 @@ class Tuner:
                 ordered[name] = result.weights[name]
         return replace(result, weights=ordered, excluded=excluded)
 
-    def _better(self, ours: Counts, theirs: Counts) -> bool:
-        """Return whether choices (lists, k) are better than others: significantly, or
-        on these very lists with --no-bagging.
+    def _better(self, ours: Counts, theirs: Counts, errors: float = ERRORS) -> bool:
+        """Return whether choices (lists, k) are better than others: by more than some
+        standard errors, or on these very lists with --no-bagging.
         """
         if self.options.bagging:
-            return significantly_better(self.metric, ours, theirs)
+            return significantly_better(self.metric, ours, theirs, errors)
         return is_better(
             self._value(ours), self._value(theirs), self.metric.higher_is_better
         )
@@ -427,6 +580,19 @@ def _raised(
         scores = dict(hypothesis.scores)
         for name in columns:
             scores[name] += bonus
+        hypotheses.append(replace(hypothesis, scores=scores))
+    return replace(nbest, hypotheses=hypotheses)
+
+
+def _summed(
+    nbest: NbestList, weights: Mapping[str, float], columns: Sequence[str]
+) -> NbestList:
+    """Return the list with its combined score as first pass, and some columns."""
+    combined = combine(nbest, weights).tolist()
+    hypotheses = []
+    for hypothesis, score in zip(nbest.hypotheses, combined, strict=True):
+        scores = {name: hypothesis.scores[name] for name in columns}
+        scores[FIRST_PASS] = score
         hypotheses.append(replace(hypothesis, scores=scores))
     return replace(nbest, hypotheses=hypotheses)
 

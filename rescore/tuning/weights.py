@@ -144,6 +144,14 @@ def _signed_value(value: Any) -> str:
     return "+".join(value)
 
 
+ERRORS = 2.0
+"""Standard errors that a gain has to exceed in all tests: of all columns against the
+first pass, of one column beside the others, and of hypotheses with new words. A gain
+that is the largest of many has to exceed more (`search.errors_of_sum`,
+`search.errors_of_best`).
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Unproven:
     """Weights whose gain was tested and is not significant: the first pass decides
@@ -154,8 +162,8 @@ class Unproven:
     value: float
     """The metric with these weights, in percent."""
     low: float
-    """The lower end of the 95 % confidence interval of their gain (the gain less two
-    standard errors), in points; at most 0.
+    """The lower end of the 95 % confidence interval of their gain (the gain less
+    `errors` standard errors), in points; at most 0.
     """
     high: float
     """The upper end of this interval, in points."""
@@ -163,6 +171,12 @@ class Unproven:
     """The metric of the decision with first-pass scores alone, in percent: the value
     that the gain is over.
     """
+    errors: float = ERRORS
+    """The standard errors between the gain and each end of the interval: 2, and more
+    for the gain by several columns.
+    """
+    held_out: bool = False
+    """Whether the figures are of held-out folds, each decided with its own weights."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +257,28 @@ class Weights:
     def without(self, name: str) -> Weights:
         """Return the same weights, but 0 for one column."""
         return replace(self, weights={**self.weights, name: 0.0})
+
+    def as_without_columns(self, fewer: Weights) -> Weights:
+        """Return these weights as a search over fewer columns has them: 0 for all other
+        columns.
+
+        Args:
+            fewer: The result of this search.
+        """
+        assert self.tuned_for and fewer.tuned_for
+        figures = replace(
+            self.tuned_for,
+            value=fewer.tuned_for.value,
+            first_pass=fewer.tuned_for.first_pass,
+        )
+        return replace(
+            self,
+            weights={name: fewer.weights.get(name, 0.0) for name in self.weights},
+            tuned_for=figures,
+            decision=fewer.decision,
+            excluded=fewer.excluded,
+            mixture=fewer.mixture,
+        )
 
     def weighs(self, name: str) -> bool:
         """Return whether a column has a weight other than 0."""

@@ -143,9 +143,6 @@ def test_given_weights(
         rescore(*both, "--weight", "0.7", "--weight", "0.7"), "add up to 1.4"
     )
     assert_one_line_error(
-        rescore(*both, "--dev", lists, "--word-bonus", "2"), "NUMBER needs --weight"
-    )
-    assert_one_line_error(
         rescore(lists, "--lm", arpa, "--weight", "0.2", "--word-bonus", "x"),
         "neither tune nor off",
     )

@@ -1,0 +1,62 @@
+"""Law: folds whose tuned weights are worse on held-out lists than the same decision
+without these weights are decided without them, and the results say so.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rescore import pipeline
+from rescore.config import RunConfig
+from rescore.nbest import Hypothesis, NbestList
+from rescore.reports.summary import render
+
+RULES = ("best", "mbr", "rover")
+
+
+def lists(helps: bool) -> list[NbestList]:
+    """Return lists with a column that is right in the first half of the lists and wrong
+    in the others; or right in all lists.
+    """
+    random = np.random.default_rng(1)
+    every = []
+    for number in range(40):
+        right = " ".join(map(str, random.choice(list("abcdef"), 5)))
+        is_right = helps or number < 20
+        scores = [-2.0, -1.0] if is_right else [-1.0, -2.0]
+        column = [-1.0, -9.0] if is_right else [-9.0, -1.0]
+        hypotheses = []
+        for text, first, score in zip(
+            (right, f"{right} z"), scores, column, strict=True
+        ):
+            hypotheses.append(Hypothesis(text, {"s2s": first, "lm": score}))
+        speaker = "one" if is_right else "two"
+        every.append(NbestList(f"{speaker}-{number}", hypotheses, (right,)))
+    return every
+
+
+def outcome_of(rule: str, some: list[NbestList], bagging: bool) -> pipeline.Outcome:
+    config = RunConfig(decide=rule, columns=("lm",), folds=2, bagging=bagging)
+    return pipeline.run(some, config)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_weights_that_harm_held_out_lists_are_not_applied(rule: str) -> None:
+    harmful = outcome_of(rule, lists(helps=False), bagging=False)
+    kept = outcome_of(rule, lists(helps=False), bagging=True)
+    assert harmful.results.metrics[0].reranked > kept.results.metrics[0].reranked
+    assert kept.weights.weights == {"s2s": 1.0, "lm": 0.0}
+    for fold in kept.weights.fold_weights:
+        assert fold.weights == {"s2s": 1.0, "lm": 0.0}
+    assert kept.weights.unproven is not None and kept.weights.unproven.held_out
+    assert ",kept=first_pass," in kept.results.signature
+    assert "on held-out folds is" in render(kept.results)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_weights_that_help_are_applied(rule: str) -> None:
+    outcome = outcome_of(rule, lists(helps=True), bagging=True)
+    assert outcome.weights.weighs("lm") and outcome.weights.unproven is None
+    assert "kept" not in outcome.results.signature
+    assert outcome.results.metrics[0].reranked < outcome.results.metrics[0].first_pass

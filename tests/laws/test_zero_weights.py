@@ -1,0 +1,82 @@
+"""Law: a column whose tuned weight is 0 has no influence: weights, scale, votes and
+texts are those of the same search without this column.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from rescore import metrics
+from rescore.columns import Column, Role
+from rescore.decision import Decision
+from rescore.nbest import Hypothesis, NbestList
+from rescore.parts import DECISIONS
+from rescore.tuning import TuningOptions, Weights, tune_weights
+
+USELESS = ("x", "y")
+"""Columns of random numbers; `good` is a column that helps."""
+CASES = list(product(DECISIONS.shipped, ("wer", "bleu"), (False, True)))
+
+
+def lists(systems: bool, seed: int = 0) -> list[NbestList]:
+    """Return lists with useless columns, in which each list has a text twice.
+
+    Args:
+        systems: Whether three systems wrote the lists.
+        seed: The seed of texts and scores.
+    """
+    random = np.random.default_rng(seed)
+    names = ("a", "b", "c") if systems else ()
+    records = {name: Column("system", "", "", "", Role.SYSTEM) for name in names}
+    every = []
+    for number in range(40):
+        right = [str(word) for word in random.choice(list("abcdefgh"), 7)]
+        hypotheses = []
+        for place in range(4):
+            wrong = random.random(7) < 0.1 * place
+            heard = [
+                "z" if is_wrong else word
+                for word, is_wrong in zip(right, wrong, strict=True)
+            ]
+            scores = {"s2s": float(-wrong.sum() + random.normal())}
+            scores["good"] = float(-2 * wrong.sum() + random.normal())
+            scores |= dict.fromkeys(names[place % 3 : place % 3 + 1], 0.0)
+            text = " ".join(heard)
+            for _ in range(1 if systems or place else 2):
+                useless = {name: float(random.normal()) for name in USELESS}
+                hypotheses.append(Hypothesis(text, scores | useless))
+        nbest = NbestList(f"u{number}", hypotheses, (" ".join(right),))
+        nbest.header = nbest.header.with_records(records)
+        every.append(nbest)
+    return every
+
+
+def tuned(
+    rule: str, name: str, some: list[NbestList], columns: tuple[str, ...]
+) -> tuple[Weights, list[str]]:
+    metric = metrics.choose_metric(name, some)
+    options = TuningOptions(decide=Decision(rule))
+    weights = tune_weights(metric, some, columns, options)
+    return weights, weights.decision.texts(metric, some, weights.of)
+
+
+@pytest.mark.parametrize(("rule", "metric", "systems"), CASES)
+def test_useless_columns_have_no_influence(
+    rule: str, metric: str, systems: bool
+) -> None:
+    some = lists(systems)
+    columns = USELESS if systems else (*USELESS, "good")
+    both, texts = tuned(rule, metric, some, columns)
+    zero = {name: 0.0 for name, weight in both.weights.items() if not weight}
+    assert zero
+    left = tuple(name for name in columns if name not in zero)
+    alone, same_texts = tuned(rule, metric, some, left)
+    assert both.weights == alone.weights | zero
+    assert both.decision == alone.decision
+    assert both.mixture == alone.mixture
+    assert both.excluded == alone.excluded
+    assert both.value == alone.value
+    assert texts == same_texts
