@@ -34,6 +34,14 @@ folds share; with more pairs only losses of kept hypotheses are computed.
 """
 PAIRS = 1 << 24
 """Pairs of hypotheses in all lists that a search compares; more take minutes."""
+DEEP = 256
+"""Hypotheses from which on a list is deep: a search compares only its `LIKELY` most
+probable hypotheses.
+"""
+LIKELY = 128
+"""Hypotheses of a deep list that a search compares, at most. Losses between them are a
+table of 64 kB, which a core adds faster than it finds out which losses it needs.
+"""
 
 
 def likely(
@@ -51,6 +59,8 @@ def likely(
         The indices of each list in ascending order; None if all hypotheses stay.
     """
     most = max(2, int((pairs / len(lists)) ** 0.5))
+    if are_deep(lists):
+        most = min(most, LIKELY)
     if all(len(nbest.hypotheses) <= most for nbest in lists):
         return None
     log.info("tuning uses only the best %d hypotheses of each list", most)
@@ -59,6 +69,11 @@ def likely(
         order = ranking(nbest, combine(nbest, weights).tolist())
         kept.append(np.array(sorted(order[:most])))
     return kept
+
+
+def are_deep(lists: Sequence[NbestList]) -> bool:
+    """Return whether a list has more than `DEEP` hypotheses."""
+    return any(len(nbest.hypotheses) > DEEP for nbest in lists)
 
 
 def deciding_by(
@@ -76,6 +91,7 @@ def deciding_by(
         kept: The indices of the hypotheses of the objective, as in `Objective.of`.
     """
     lists = [in_tie_order(nbest) for nbest in lists]
+    longest = LIKELY if are_deep(lists) else LONG
     if kept is not None and sum(len(nbest.hypotheses) ** 2 for nbest in lists) > SHARED:
         lists = _shortened(lists, kept)
         kept = None
@@ -83,7 +99,9 @@ def deciding_by(
     if kept is not None:
         pairs = zip(every, kept, strict=True)
         every = [list_losses.among(indices) for list_losses, indices in pairs]
-    return replace(objective, losses=_together(every), choices={}, envelopes={})
+    return replace(
+        objective, losses=_together(every, longest), choices={}, envelopes={}
+    )
 
 
 def _shortened(lists: Sequence[NbestList], kept: Sequence[Indices]) -> list[NbestList]:
@@ -95,12 +113,12 @@ def _shortened(lists: Sequence[NbestList], kept: Sequence[Indices]) -> list[Nbes
     return shorter
 
 
-def _together(losses: Sequence[Any]) -> Floats | Sequence[Any]:
+def _together(losses: Sequence[Any], longest: int) -> Floats | Sequence[Any]:
     """Return the losses of all lists as one array (lists, hypotheses, hypotheses); as
-    they are if a list is long.
+    they are if a list has more than `longest` hypotheses.
     """
     if not isinstance(losses[0], np.ndarray):
-        if max(list_losses.size for list_losses in losses) > LONG**2:
+        if max(list_losses.size for list_losses in losses) > longest**2:
             return losses
         losses = [list_losses.matrix() for list_losses in losses]
     longest = max(map(len, losses))

@@ -38,6 +38,8 @@ MOST_PARTS = 5
 """Columns beside the first pass up to which a search for minimum Bayes risk begins with
 the best points of all sets of fewer columns; with more columns, of single columns.
 """
+LONGEST_OF_PARTS = 64
+"""Hypotheses of a list, at most, for which parts of a set of columns are searched."""
 TRIALS = 400
 """Bootstrap samples of a test of a gain."""
 
@@ -163,7 +165,8 @@ def _best_of_parts(objective: Objective, alone: Floats, equal: bool) -> list[Flo
     """Return the best points over fewer columns, as points over all columns.
 
     Each is searched once (`Objective.parts`), so a set of columns is never worse on
-    these lists than its parts.
+    these lists than its parts. Long lists have no such points: these searches take as
+    long as the search itself.
 
     Args:
         objective: An objective with losses.
@@ -172,7 +175,7 @@ def _best_of_parts(objective: Objective, alone: Floats, equal: bool) -> list[Flo
     """
     first_pass, *others = objective.columns
     sets: list[tuple[str, ...]] = []
-    if len(others) <= 1:
+    if len(others) <= 1 or objective.present.shape[1] > LONGEST_OF_PARTS:
         return []
     if len(others) > MOST_PARTS:
         sets += [(first_pass, name) for name in others]

@@ -36,6 +36,7 @@ from rescore.tuning.search import (
     Optimum,
     errors_of_sum,
     gain_interval,
+    line_search,
     optimise,
     significantly_better,
     without_useless,
@@ -393,7 +394,10 @@ class Tuner:
         objective = objective.over(ordered)
         if self.losses is None:
             return self._optimise(objective)
-        weights, _ = objective.weights(pattern.equal_weights(objective))
+        start = pattern.equal_weights(objective)
+        if pattern.are_deep(lists):
+            start = line_search(objective)
+        weights, _ = objective.weights(start)
         kept = pattern.likely(lists, weights)
         if kept is not None:
             objective = Objective.of(
