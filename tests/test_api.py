@@ -747,9 +747,9 @@ def test_texts_are_those_of_the_decision() -> None:
 )
 def test_arguments_of_a_model_are_named(name: str) -> None:
     with pytest.raises(
-        rescore.UserError, match=f"{name} is not an option; rescore.load has it"
+        rescore.UserError, match=f"{name} is not an option; rescore.load, rescore.score"
     ):
-        rescore.score(LISTS, "tta", **{name: "x"})
+        rescore.tune(LISTS, **{name: "x"})
 
 
 def test_token_scores_take_plain_lists() -> None:

@@ -233,7 +233,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
     for name in ("corpus.en", *both):
         few = [" ".join(line.split()[:4]) for line in SENTENCES]
         (folder / name).write_text("\n".join(few) + "\n", encoding="utf-8")
-    for name in ("opus-mt-de-en", "opus-mt-en-de"):
+    for name in ("Helsinki-NLP/opus-mt-de-en", "Helsinki-NLP/opus-mt-en-de"):
         translation_model("marian", folder / name)
     # a local folder comes before the hub
     causal_model("gpt2", folder / "Qwen" / "Qwen3-0.6B")
