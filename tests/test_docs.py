@@ -206,6 +206,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
         (folder / f"{name}.generate.txt").write_text(
             "\n".join(log) + "\n", encoding="utf-8"
         )
+    for system in ("marian", "nllb", "opus"):
+        (folder / system).mkdir()
+        for name in ("dev", "test"):
+            shutil.copy(folder / f"{name}.nbest", folder / system)
     decoded = folder / "decoded"
     decoded.mkdir()
     for name in ("dev", "test"):
