@@ -69,9 +69,7 @@ HOME = ("localhost", "127.0.0.1", "[::1]")
 """Hosts to which a key may be sent unencrypted."""
 BUSY = {429, 500, 502, 503, 504}
 """Answers after which the same request may succeed."""
-HOW_TO_RESUME = (
-    "run the same again; a cache keeps what was scored (--cache DIR, in Python cache=)"
-)
+HOW_TO_RESUME = "run it again; a cache (--cache, cache=) keeps what was scored"
 PROBE = Question(
     "The old clock on the wall ticked while nobody was in the",
     "Die alte Uhr tickte an der Wand.",
@@ -466,9 +464,8 @@ class ServerModel(Streamed):
         }
         try:
             answer = self._client.request("POST", "/v1/completions", body)
-        except ServerError as error:
-            found = f"{error.found}, for the text {text[:60]!r}"
-            raise ServerError(found, error.advice) from None
+        except ServerError:  # whatever the text is
+            raise
         except UserError as error:
             raise UserError(f"{error}; the text was {text[:60]!r}") from None
         try:

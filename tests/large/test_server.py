@@ -288,7 +288,7 @@ def test_a_slow_server(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = start()
     lm = load(fake)
     fake.seconds = 2
-    with pytest.raises(UserError, match=r"no answer \(.*timed out.*run the same again"):
+    with pytest.raises(UserError, match=r"no answer \(.*timed out.*run it again"):
         lm.score(without_context(["yes"]))
 
 
