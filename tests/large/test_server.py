@@ -428,7 +428,7 @@ def test_what_was_scored_before_the_server_died_is_kept(
     texts = [f"{text} {number}" for number in range(20) for text in TEXTS]
     with pytest.raises(
         UserError,
-        match=r"no answer .* is the server running at this address\? Then run the same",
+        match=r"no answer .* is the server running at this address\? Then run it again",
     ):
         cached.score(without_context(texts))
     with sqlite3.connect(cached.path) as database:
