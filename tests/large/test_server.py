@@ -276,9 +276,7 @@ def test_a_server_that_stays_busy(start: Start) -> None:
     fake.trouble = lambda number, text: (503, {}, b"later")
     with pytest.raises(
         UserError,
-        match=(
-            r"answers 503 Service Unavailable \(later\), 7 times; run the same command"
-        ),
+        match=(r"answers 503 Service Unavailable \(later\), 7 times; run it again"),
     ):
         lm.score(without_context(["yes"]))
 
