@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
@@ -174,15 +174,18 @@ def load(
         >>> scores.tokens, scores.log_probs.shape
         (['the', 'clock', 'tick', '##ed'], (4,))
     """
-    from rescore.lms import ComputeOptions, load
+    from rescore import border
     from rescore.lms.base import Wrapped
-    from rescore.lms.cache import Cached
-    from rescore.refusals import check_loading
 
-    computing = ComputeOptions(device, precision, batch_tokens, prompt)
-    check_loading(lm, computing)
-    model = load(lm, computing)
-    return Wrapped(model) if cache is None else Cached(model, Path(cache))
+    model = border.loaded(
+        lm,
+        cache,
+        device=device,
+        precision=precision,
+        batch_tokens=batch_tokens,
+        prompt=prompt,
+    )
+    return Wrapped(model) if cache is None else cast("Wrapped", model)
 
 
 def score(
@@ -206,9 +209,10 @@ def score(
             column is called after the function.
         lm_norm: `sum`, `mean` or `length^A` over tokens; None for the norm that suits
             the first pass.
-        options: Further fields of `rescore.RunConfig`, such as `count_tokens=True`; and
+        options: Further fields of `rescore.RunConfig`, such as `count_tokens=True`;
             options that add hypotheses, such as `recombine=5`, or `respell=5,
-            channel="shipped"`.
+            channel="shipped"`; and options of `load` for models that are given by
+            name, such as `cache="kept"`.
 
     Raises:
         UserError: A model cannot be loaded, or the lists are damaged.
@@ -222,13 +226,14 @@ def score(
     from rescore import border, pipeline
 
     every = border.checked_lists("score", lists, texts=True)
+    loading = border.loading_of(lms, options)
     config = border.config_of(
         "score", lm_norm=lm_norm, lms=border.names_of(lms), **options
     )
     plan = pipeline.resolve(
         config,
         every,
-        load=lambda: border.as_models(lms),
+        load=lambda: border.as_models(lms, loading),
         specs=border.specs_of(lms),
         measures=False,
     )
@@ -413,7 +418,7 @@ def compare(
         normaliser: What counts as the same word, as in `tune`.
         against: The row that p-values compare with, such as the name of a model, or
             `above` for the row above each; None for the first pass.
-        options: Further options, as in `tune`.
+        options: Further options, as in `tune`, and options of `load`, as in `score`.
 
     Raises:
         UserError: A model cannot be loaded, a list has no reference, or there is no
@@ -422,6 +427,7 @@ def compare(
     from rescore import border, comparing
 
     sets = border.checked_lists("compare", lists), border.checked_lists("compare", dev)
+    loading = border.loading_of(lms, options)
     config = border.config_of(
         "compare",
         metric,
@@ -435,7 +441,7 @@ def compare(
     return comparing.compare(
         *sets,
         config,
-        lambda: border.as_models(lms),
+        lambda: border.as_models(lms, loading),
         specs=border.specs_of(lms),
         against=against,
     )

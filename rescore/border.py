@@ -18,20 +18,27 @@ from rescore.columns import FIRST_PASS, FROM_FILE, SUM
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, each, load
+from rescore.lms import ComputeOptions, LanguageModel, each, load
+from rescore.lms.cache import Cached
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.listed import WordList
 from rescore.metrics.normalise import FLAGS
 from rescore.nbest import Header, Hypothesis, NbestList, check_scores
 from rescore.options import Field, OptionValues, flattened, read_content
-from rescore.refusals import TABLES, check_road
+from rescore.refusals import OF_LOADING, TABLES, check_loading, check_road
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 
 Scorer = Callable[[Sequence[str]], Sequence[float]]
 """A function that gives each of some sentences a score, natural log, higher is
 better.
 """
+
+OWN_PARTS = {
+    "metric": ("METRICS", "rescore.metrics.Metric"),
+    "decision": ("DECISIONS", "rescore.decision.rules.DecisionRule"),
+}
+"""For each argument that names a part: the table of its parts, and their class."""
 
 
 def names_of(lms: Sequence[str | LanguageModel | Scorer]) -> tuple[str, ...]:
@@ -42,8 +49,41 @@ def names_of(lms: Sequence[str | LanguageModel | Scorer]) -> tuple[str, ...]:
     return names
 
 
-def as_models(given: Iterable[str | LanguageModel | Scorer]) -> list[LanguageModel]:
+def loading_of(
+    lms: Sequence[str | LanguageModel | Scorer], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Take the options of `rescore.load` out of the options of a call.
+
+    Args:
+        lms: The models of the call.
+        options: The options, which lose those of loading.
+
+    Returns:
+        The options of loading that are not None, by name.
+
+    Raises:
+        UserError: There is such an option, and no model is given by its name.
+    """
+    names = sorted(OF_LOADING & options.keys())
+    loading = {name: options.pop(name) for name in names}
+    loading = {name: value for name, value in loading.items() if value is not None}
+    if loading and not any(isinstance(lm, str) for lm in lms):
+        raise UserError(
+            f"{min(loading)}: is an option of models that are given by name; give it"
+            ' to rescore.load, or give a name, such as "tta"'
+        )
+    return loading
+
+
+def as_models(
+    given: Iterable[str | LanguageModel | Scorer],
+    loading: Mapping[str, Any] | None = None,
+) -> list[LanguageModel]:
     """Return the models of names, models and functions.
+
+    Args:
+        given: The names, models and functions.
+        loading: Options of `rescore.load`, for the names.
 
     Raises:
         UserError: An item is none of these, or a model cannot be loaded.
@@ -51,10 +91,31 @@ def as_models(given: Iterable[str | LanguageModel | Scorer]) -> list[LanguageMod
     models: list[LanguageModel] = []
     for item in given:
         if isinstance(item, str):
-            models += map(load, each([item]))
+            for name in each([item]):
+                models.append(loaded(name, **(loading or {})))
         else:
             models.append(_as_model(item))
     return models
+
+
+def loaded(lm: str, cache: str | Path | None = None, **options: Any) -> LanguageModel:
+    """Return a language model by its name.
+
+    Args:
+        lm: The name.
+        cache: A folder in which scores are kept.
+        options: Fields of `ComputeOptions`.
+
+    Raises:
+        UserError: The model cannot be loaded, or takes no such option.
+    """
+    computing = ComputeOptions(**options)
+    check_loading(lm, computing)
+    model = load(lm, computing)
+    if cache is None:
+        return model
+    _check_kind("rescore", "cache", cache, str | Path, "the path of a folder")
+    return Cached(model, Path(cache))
 
 
 def specs_of(given: Iterable[str | LanguageModel | Scorer]) -> list[str | None]:
@@ -364,7 +425,12 @@ def _check_kinds(metric: Any, others: Mapping[str, Any]) -> None:
         )
     for name, value in (("metric", metric), ("decision", others.get("decision"))):
         if not isinstance(value, str | None):
-            raise UserError(f"{name} is {value!r:.60}; give the name of one {name}")
+            table, base = OWN_PARTS[name]
+            raise UserError(
+                f"{name} is {value!r:.60}; give the name of one {name}; to name your"
+                f' own, call rescore.parts.{table}.register("NAME", CLASS) with a'
+                f" subclass of {base}"
+            )
     words = others.get("words")
     if not isinstance(words, str | Path | WordList | None):
         raise UserError(f"words is {words!r:.60}; give the path of a file")

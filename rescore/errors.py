@@ -59,6 +59,21 @@ class OptionError(UserError):
     """An option is given where it has no meaning (`rescore.refusals`)."""
 
 
+class ServerError(UserError):
+    """A server that computes for this process does not answer; it may answer later."""
+
+    def __init__(self, found: str, advice: str) -> None:
+        """Make an error.
+
+        Args:
+            found: What the server did.
+            advice: What the user of a command or a function should do.
+        """
+        super().__init__(f"{found}; {advice}")
+        self.found = shortened(found)
+        self.advice = advice
+
+
 def takes_no(taker: str, option: str, others: Sequence[str] = ()) -> str:
     """Return the message about an option that a command or a function does not take.
 

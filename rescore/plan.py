@@ -638,6 +638,10 @@ class _Resolver:
         columns_at = len(at.reasons)
         for feature in self._features.values():
             at.weighted += tuple(feature.weighted(at))
+        is_alone = not (at.weighted or self._config.columns or at.lists)
+        if is_alone and not self._config.folds:
+            for feature in self._features.values():
+                at.weighted += tuple(feature.weighted_alone(at))
         columns = tuple(dict.fromkeys(at.score_columns))
         named = ", ".join(columns) or "none"
         # the columns come before the reasons of the features

@@ -32,10 +32,12 @@ _devs := $(sort $(foreach set,$(TESTS),$(call _dev_of,$(set))))
 _each = $(if $(word 2,$(LM)),$(addprefix .lm,$(shell seq $(words $(LM)))))
 _results = $(foreach set,$(_devs:%=%.dev) $(TESTS),$(_each:%=$(OUT)/$(set)%.results.json) $(OUT)/$(set).results.json)
 
-.PHONY: rescore _always
+.PHONY: rescore all _always
 .DELETE_ON_ERROR:
 
 rescore: $(OUT)/RESULTS.md
+
+all: rescore
 
 # Expanded a second time when all of the Makefile has been read.
 .SECONDEXPANSION:

@@ -144,7 +144,7 @@ def _field_names(given: Mapping[str, Any]) -> dict[str, str]:
 
 def _unknown(name: str, known: Collection[str]) -> str:
     """Return the message about a name that is no option."""
-    near = "; rescore.load has it"
+    near = "; rescore.load, rescore.score and rescore.compare have it"
     if name not in OF_LOADING:
         near = did_you_mean(name, known)
     return f"{name} is not an option{near}; rescore.RunConfig lists all options"

@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from rescore import api, border, pipeline
 from rescore.decision import Decision
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
+from rescore.refusals import OF_LOADING
 from rescore.tuning import Weights
 from tests.conftest import ROOT, Run, read_report
 from tests.lms.test_ngram import ARPA
@@ -747,9 +749,55 @@ def test_texts_are_those_of_the_decision() -> None:
 )
 def test_arguments_of_a_model_are_named(name: str) -> None:
     with pytest.raises(
-        rescore.UserError, match=f"{name} is not an option; rescore.load has it"
+        rescore.UserError, match=f"{name} is not an option; rescore.load, rescore.score"
     ):
-        rescore.score(LISTS, "tta", **{name: "x"})
+        rescore.tune(LISTS, **{name: "x"})
+
+
+GOOD_OPTIONS: dict[str, Any] = {
+    "device": "cpu",
+    "precision": "float32",
+    "batch_tokens": 100,
+    "cache": "kept",
+    "prompt": "{text}",
+}
+
+
+@pytest.mark.parametrize("name", sorted(OF_LOADING))
+def test_options_of_loading_in_score_are_those_of_load(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each option of `load` has in `score` and `compare` the effect that it has in
+    `load`, and is refused if no model is loaded.
+    """
+    monkeypatch.chdir(tmp_path)
+    seen: list[Any] = []
+
+    def as_seen(lm: str, cache: Any = None, **options: Any) -> Any:
+        seen.append({"lm": lm, "cache": cache} | options)
+        raise rescore.UserError("seen")
+
+    monkeypatch.setattr(border, "loaded", as_seen)
+    given = {name: GOOD_OPTIONS[name]}
+    calls: list[Any] = [
+        lambda: rescore.score(LISTS, "tta", **given),
+        lambda: rescore.compare(LISTS, LISTS, "tta", **given),
+    ]
+    for call in calls:
+        with pytest.raises(rescore.UserError, match="seen"):
+            call()
+        assert seen.pop() == {"lm": "tta", "cache": None} | given
+    with pytest.raises(rescore.UserError, match=f"{name}: is an option of models"):
+        rescore.score(LISTS, brevity, **given)
+
+
+@pytest.mark.parametrize("name", ["metric", "decision"])
+def test_a_part_that_is_no_name_says_how_it_gets_a_name(name: str) -> None:
+    for value in (brevity, ErrorRate, ErrorRate()):
+        for function in (rescore.tune, rescore.evaluate):
+            with pytest.raises(rescore.UserError, match=r"\.register\(") as refused:
+                function(LISTS, **{name: value})
+            assert len(str(refused.value)) < 300
 
 
 def test_token_scores_take_plain_lists() -> None:

@@ -128,6 +128,38 @@ def test_the_tutorial_prints_what_the_page_says(rescore: Run, tmp_path: Path) ->
             assert line in printed, line  # searches on from the line before
 
 
+DEMO = "rescore data/test.json --lm tta --dev data/dev.json"
+"""The command whose figures several pages show."""
+
+
+def test_pages_show_what_the_demo_prints(rescore: Run, tmp_path: Path) -> None:
+    """Each line below the command in README and index, and each figure that the page
+    about the output explains.
+    """
+    (tmp_path / "data").symlink_to(ROOT / "data")
+    done = rescore(*shlex.split(DEMO)[1:])
+    assert done.returncode == 0, done.stderr
+    printed = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    for name in ("README.md", "docs/index.md"):
+        _, found, below = (ROOT / name).read_text("utf-8").partition(f"$ {DEMO}\n")
+        assert found, name
+        block = re.match(r"(?:    .*\n|\n)+", below)
+        assert block is not None
+        for line in block[0].splitlines():
+            assert not line.strip() or line.removeprefix("    ") in printed, line
+    page = (ROOT / "docs" / "output.md").read_text("utf-8")
+    quoted = re.findall(r"^\| `([^`]*)` \|", page, re.MULTILINE)
+    figures = [quote for quote in quoted if re.search(r"\d\.\d|\d{3}@|^116", quote)]
+    assert len(figures) >= 8
+    everything = "\n".join(printed)
+    for quote in figures:
+        assert quote in everything or quote in DECISIONS_SHOWN, quote
+
+
+DECISIONS_SHOWN = {"decide:mbr,4.66", "p:randomisation,..."}
+"""What other commands print, and the page explains."""
+
+
 def test_a_page_is_read_in_minutes() -> None:
     lengths = {
         str(page.relative_to(ROOT)): len(page.read_text(encoding="utf-8").splitlines())
@@ -208,6 +240,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
         (folder / f"{name}.generate.txt").write_text(
             "\n".join(log) + "\n", encoding="utf-8"
         )
+    for system in ("marian", "nllb", "opus"):
+        (folder / system).mkdir()
+        for name in ("dev", "test"):
+            shutil.copy(folder / f"{name}.nbest", folder / system)
     decoded = folder / "decoded"
     decoded.mkdir()
     for name in ("dev", "test"):
@@ -235,7 +271,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
     for name in ("corpus.en", *both):
         few = [" ".join(line.split()[:4]) for line in SENTENCES]
         (folder / name).write_text("\n".join(few) + "\n", encoding="utf-8")
-    for name in ("opus-mt-de-en", "opus-mt-en-de"):
+    for name in ("Helsinki-NLP/opus-mt-de-en", "Helsinki-NLP/opus-mt-en-de"):
         translation_model("marian", folder / name)
     # a local folder comes before the hub
     causal_model("gpt2", folder / "Qwen" / "Qwen3-0.6B")

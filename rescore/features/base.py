@@ -11,6 +11,7 @@ order:
     expansion          what adds the feature's column to the lists?
     counted            of which model are tokens counted?
     weighted           which columns have a weight, and which weights are tuned?
+    weighted_alone     and if no feature has such a column?
     untuned_weights    which weights do the options set, if nothing is tuned?
 
 Reports ask `notes` about the weights that were tuned.
@@ -290,6 +291,15 @@ class Feature:
         Args:
             at: The situation; `at.weighted` has the columns of features before this
                 one.
+        """
+        return ()
+
+    def weighted_alone(self, at: Situation) -> Iterable[WeightedColumn]:
+        """Return the columns that `rescore tune` tunes if no feature has a column by
+        `weighted`.
+
+        Args:
+            at: The situation.
         """
         return ()
 

@@ -11,7 +11,13 @@ from rescore.columns import Role
 from rescore.dataset import Dataset
 from rescore.errors import UserError, counted
 from rescore.expansion import Expansion
-from rescore.features.base import Feature, Situation, WeightedColumn, WeightKind
+from rescore.features.base import (
+    Feature,
+    Reason,
+    Situation,
+    WeightedColumn,
+    WeightKind,
+)
 from rescore.tuning.folds import choose_columns
 
 log = logging.getLogger(__name__)
@@ -63,14 +69,24 @@ class Components(Feature):
 
     def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield a weight without bounds for each part, with --components."""
-        if not at.config.components:
-            return
+        if at.config.components:
+            yield from self._parts(at, "--components")
+
+    def weighted_alone(self, at: Situation) -> Iterator[WeightedColumn]:
+        """Yield a weight without bounds for each part, as with --components."""
+        if not at.config.expands and not at.basis.header.systems:
+            yield from self._parts(at, "no scores of language models", shown=True)
+
+    def _parts(
+        self, at: Situation, why: str, shown: bool = False
+    ) -> Iterator[WeightedColumn]:
+        """Yield a weight without bounds for each part."""
         columns = at.basis.columns(Role.COMPONENT)
-        at.note(
-            "components",
-            ", ".join(columns),
-            "--components: parts of the toolkit's score, weights without bounds",
-        )
+        if not columns:
+            return
+        named = ", ".join(columns)
+        why += ": parts of the toolkit's score, weights without bounds"
+        at.reasons.append(Reason("components", named, why, shown))
         for name in columns:
             yield WeightedColumn(name, WeightKind.SIGNED)
 

@@ -38,10 +38,25 @@ NAME = re.compile(
     r"([A-Za-z0-9][\w.-]{0,95}/)?[\w.-]{1,96}(@[\w./-]{1,100})?", re.ASCII
 )
 """`OWNER/MODEL`, or `OWNER/MODEL@REVISION`; the oldest models have no owner."""
-FILES = ["*.json", "*.txt", "*.model", "*.safetensors"]
+FILES = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors"]
 """Files to download: configuration, tokenizer and weights; neither pickled weights nor
 code.
 """
+LOGITS = 2**25
+"""The largest number of logits of one batch: 128 MiB in float32."""
+NAME = re.compile(
+    r"([A-Za-z0-9][\w.-]{0,95}/)?[\w.-]{1,96}(@[\w./-]{1,100})?", re.ASCII
+)
+"""`OWNER/MODEL`, or `OWNER/MODEL@REVISION`; the oldest models have no owner."""
+FILES = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors"]
+"""Files to download: configuration, tokenizer and weights; neither pickled weights nor
+code.
+"""
+PACKAGES = {
+    name.lower(): name
+    for name in ("sentencepiece", "tiktoken", "protobuf", "sacremoses", "fugashi")
+}
+"""Packages that some tokenizers of transformers need, by the name in its messages."""
 SOURCE = "{src}"
 """The place of the source in a template."""
 TEXT = "{text}"
@@ -281,6 +296,26 @@ def check_numbers(log_probs: Any, folder: Path) -> None:
         )
 
 
+def _check_sentencepiece(folder: Path) -> None:
+    """Raise an error if a model cannot be loaded because its tokenizer needs a package.
+
+    Args:
+        folder: The folder of the model.
+
+    Raises:
+        UserError: The folder has a tokenizer of SentencePiece alone, and the package is
+            not installed.
+    """
+    files = sorted([*folder.glob("*.spm"), *folder.glob("*.model")])
+    if not files or (folder / "tokenizer.json").exists():
+        return
+    if find_spec("sentencepiece") is None:
+        raise UserError(
+            f"{files[0]}: the tokenizer needs SentencePiece; install it: pip install"
+            " sentencepiece protobuf"
+        ) from None
+
+
 def cache_name(model: Any) -> str:
     """Return the name under which a model takes and gives keys and values of earlier
     tokens: versions of transformers differ.
@@ -338,6 +373,7 @@ def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:
             )
     except Exception as error:
         # The library raises many kinds of errors for an unreadable folder.
+        _check_sentencepiece(folder)
         reason = " ".join(str(error).split())[:200]
         raise UserError(f"{folder}: transformers cannot load it ({reason})") from None
     if loaded["missing_keys"]:

@@ -104,10 +104,11 @@ class Seq2SeqLM(Streamed):
             self._check_language(target)
             self._tokenizer.tgt_lang = target
         self._pad = self._padding()
-        self._room = (
-            positions(self._model.get_encoder()),
-            positions(self._model.get_decoder()),
-        )
+        decoder_room = positions(self._model.get_decoder())
+        if getattr(self._model.config, "ngram", None) is not None:
+            # ProphetNet's decoder also looks up the position after each token.
+            decoder_room -= 1
+        self._room = (positions(self._model.get_encoder()), decoder_room)
         """Tokens that the encoder and the decoder read, at most."""
         self._reported: set[str] = set()
         vocabulary = self._model.get_output_embeddings().weight.shape[0]
@@ -269,13 +270,36 @@ class Seq2SeqLM(Streamed):
                 )
             if not labels:
                 continue
-            whole = torch.tensor([list(labels)], device=self._device)
-            shifted = self._model.prepare_decoder_input_ids_from_labels(labels=whole)
-            inputs = shifted[0].tolist()
+            inputs = self._decoder_inputs(labels)
             for start, stop, first, last in windows(len(labels), room):
                 read = [inputs[0], *inputs[start + 1 : stop]]
                 scored = slice(first - start, last - start)
                 yield _Part(number, read, labels[start:stop], first, scored)
+
+    def _decoder_inputs(self, labels: Sequence[int]) -> list[int]:
+        """Return the tokens that the decoder reads to predict a text: the same number,
+        moved by one place.
+
+        Args:
+            labels: The tokens of the text; not empty.
+        """
+        shift = getattr(self._model, "prepare_decoder_input_ids_from_labels", None)
+        if shift is None:  # M2M100 (NLLB) and Blenderbot have no such method
+            return [self._start(), *labels[:-1]]
+        whole = torch.tensor([list(labels)], device=self._device)
+        inputs: list[int] = shift(labels=whole)[0].tolist()
+        return inputs
+
+    def _start(self) -> int:
+        """Return the token before the first token of a predicted text."""
+        for config in (self._model.config, self._model.generation_config):
+            token = getattr(config, "decoder_start_token_id", None)
+            if token is not None:
+                return int(token)
+        raise UserError(
+            f"{self._folder / 'config.json'}: no decoder_start_token_id; add the token"
+            " with which a translation begins"
+        )
 
     def _log_probs(
         self, states: Tensor, mask: Tensor, parts: Sequence[_Part]
@@ -287,10 +311,14 @@ class Seq2SeqLM(Streamed):
             mask: Their mask.
             parts: The parts of predicted texts.
         """
+        from transformers.modeling_outputs import BaseModelOutput
+
+        encoded = BaseModelOutput(last_hidden_state=states)
+        encoded.router_logits = None  # mixtures of experts look it up
         inputs, _ = padded([part.inputs for part in parts], self._pad)
         targets, _ = padded([part.labels for part in parts], 0)
         logits = self._model(
-            encoder_outputs=(states,),
+            encoder_outputs=encoded,
             attention_mask=mask,
             decoder_input_ids=inputs.to(self._device),
             use_cache=False,

@@ -26,7 +26,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, LocationParseError, MaxRetryError
 from urllib3.util import Retry, Url, parse_url
 
-from rescore.errors import UserError, counted
+from rescore.errors import ServerError, UserError, counted
 from rescore.files import parsed
 from rescore.large.hub import Template
 from rescore.lms.base import (
@@ -69,7 +69,7 @@ HOME = ("localhost", "127.0.0.1", "[::1]")
 """Hosts to which a key may be sent unencrypted."""
 BUSY = {429, 500, 502, 503, 504}
 """Answers after which the same request may succeed."""
-HOW_TO_RESUME = "run the same command again: with --cache, what was scored is kept"
+HOW_TO_RESUME = "run it again; a cache (--cache, cache=) keeps what was scored"
 PROBE = Question(
     "The old clock on the wall ticked while nobody was in the",
     "Die alte Uhr tickte an der Wand.",
@@ -203,16 +203,18 @@ class Client:
             )
         except HTTPError as error:
             reason = error.reason if isinstance(error, MaxRetryError) else error
-            raise UserError(
-                f"{self.url}: no answer ({self.shown(reason)}); is the server running"
-                f" at this address? Then {HOW_TO_RESUME}"
+            raise ServerError(
+                f"{self.url}: no answer ({self.shown(reason)})",
+                f"is the server running at this address? Then {HOW_TO_RESUME}",
             ) from None
         if response.status != 200:
             status = f"{response.status} {self.shown(response.reason or '')}".strip()
-            raise UserError(
-                f"{self.url}: answers {status}"
-                f" ({self.shown(response.data)}){_advice(response.status)}"
-            )
+            found = f"{self.url}: answers {status} ({self.shown(response.data)})"
+            if response.status in BUSY:
+                raise ServerError(f"{found}, {ATTEMPTS} times", HOW_TO_RESUME)
+            if response.status in (401, 403):
+                raise ServerError(found, f"set the key in {KEYS[0]}")
+            raise UserError(found)
         try:
             answer = json.loads(response.data)
         except (ValueError, RecursionError):
@@ -258,15 +260,6 @@ class Client:
         if self._key:
             text = text.replace(self._key, "***")
         return text[:200]
-
-
-def _advice(status: int) -> str:
-    """Return what to do after an answer with an error status."""
-    if status in BUSY:
-        return f", {ATTEMPTS} times; {HOW_TO_RESUME}"
-    if status in (401, 403):
-        return f"; set the key in {KEYS[0]}"
-    return ""
 
 
 class Token(NamedTuple):
@@ -471,6 +464,8 @@ class ServerModel(Streamed):
         }
         try:
             answer = self._client.request("POST", "/v1/completions", body)
+        except ServerError:  # whatever the text is
+            raise
         except UserError as error:
             raise UserError(f"{error}; the text was {text[:60]!r}") from None
         try:

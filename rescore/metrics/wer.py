@@ -283,6 +283,13 @@ class CharacterErrorRate(ErrorRate):
     unit = "character"
     alignment = "jiwer"
 
+    def __init__(self, options: Any = None, **values: Any) -> None:
+        super().__init__(options, **values)
+        # Characters are counted below. Words are for votes, confidences and lists of
+        # words, which need words also where no blanks are between them.
+        if not self.words.split_characters:
+            self.words = replace(self.words, split_mixed=True)
+
     @property
     def settings(self) -> dict[str, str]:
         return self.words.settings | {"tok": "char"} | self._further_settings

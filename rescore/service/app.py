@@ -37,7 +37,7 @@ from starlette.routing import Route
 
 from rescore import formats
 from rescore.columns import FIRST_PASS
-from rescore.errors import UserError, counted
+from rescore.errors import ServerError, UserError, counted
 from rescore.files import loads
 from rescore.formats.audio import confined
 from rescore.formats.writing import as_json
@@ -351,6 +351,9 @@ class Service:
             return _json({"error": stops}, 503, {"Retry-After": "5"})
         except HTTPException as error:
             return _json({"error": error.detail}, error.status_code)
+        except ServerError as error:  # of a language model behind another server
+            again = {"error": f"{error.found}; send the request again later"}
+            return _json(again, 503, {"Retry-After": "5"})
         except UserError as error:
             return _json({"error": in_request(str(error))}, 400)
         except ClientDisconnect:

@@ -131,6 +131,7 @@ def test_from_folder_to_table(toolkit: object, tmp_path: Path) -> None:
         "make: ", ""
     )
     assert "rescore " not in make(tmp_path, "--dry-run").stdout.replace("make: ", "")
+    assert make(tmp_path, "all").returncode == 0
     # Of one touched dev file, what depends on it is made anew: the test set is not
     # scored again.
     time.sleep(0.05)

@@ -88,18 +88,21 @@ def test_convert_keeps_them(to: str, tmp_path: Path, rescore: Run) -> None:
     assert nbest.columns(Role.COMPONENT) == ([] if to == "csv" else ["ctc", "lm"])
 
 
-def test_they_are_weighed_where_asked(tmp_path: Path, rescore: Run) -> None:
-    """A signature names models; what is the toolkit's own has none. Without --column
-    they are left alone.
+def test_they_are_weighed_by_tune(tmp_path: Path, rescore: Run) -> None:
+    """If the lists have no other scores, `tune` weighs them as with --components. A
+    signature names models; what is the toolkit's own has none.
     """
-    moses = "0 ||| a ||| F0= -9 ||| -1\n0 ||| b ||| F0= -1 ||| -2\n"
+    moses = "0 ||| a ||| F0= -9 G= -1 ||| -1\n0 ||| b ||| F0= -1 G= -2 ||| -2\n"
     (tmp_path / "l").write_text(moses)
     (tmp_path / "ref").write_text("b\n")
-    said = rescore("tune", "l", "--ref", "ref").stderr
-    assert (
-        "no column of LM scores" in said
-        and "with --components, or --column F0 (F0)" in said
+    done = rescore("tune", "l", "--ref", "ref", "--no-bagging", "--metric", "wer")
+    assert done.returncode == 0 and "components: F0, G" in done.stderr
+    weights = json.loads(done.stdout)["weights"]
+    asked = rescore(
+        "tune", "l", "--ref", "ref", "--no-bagging", "--metric", "wer", "--components"
     )
+    assert json.loads(asked.stdout)["weights"] == weights
+    assert set(weights) == {"s2s", "F0", "G"} and weights["F0"] != 0
     done = rescore("tune", "l", "--ref", "ref", "--column", "F0")
     weights = json.loads(done.stdout)["weights"]
     assert (

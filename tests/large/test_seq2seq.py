@@ -14,6 +14,7 @@ import torch
 import transformers
 
 from rescore.errors import UserError
+from rescore.large import hub
 from rescore.lms import ComputeOptions, Question, load
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.large.test_huggingface import byte_bpe
@@ -59,6 +60,9 @@ def build(name: str, folder: Path) -> Path:
             max_position_embeddings=128, init_std=0.5, **layers, **common
         )
         model = transformers.BartForConditionalGeneration(config)
+    elif name == "m2m":
+        config = transformers.M2M100Config(init_std=0.5, **layers, **common)
+        model = transformers.M2M100ForConditionalGeneration(config)
     else:
         config = transformers.MarianConfig(
             max_position_embeddings=128, init_std=0.5, **layers, **common
@@ -69,7 +73,7 @@ def build(name: str, folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["t5", "bart", "marian"])
+@pytest.fixture(scope="module", params=["t5", "bart", "marian", "m2m"])
 def folder(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
@@ -116,10 +120,10 @@ def test_texts_beyond_the_positions(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A long given text loses its end, a long predicted text is read in windows; both
-    are told once. T5 has no positions.
+    are told once. T5 and M2M100 read texts of any length.
     """
     lm: Any = load(f"hf-seq2seq:{folder}")
-    is_limited = "t5" not in folder.name
+    is_limited = folder.name[:3] not in ("t50", "m2m")
     words = "haus und hof " * 60
     tokenizer = lm._tokenizer
     ids = tokenizer(words, add_special_tokens=False)["input_ids"]
@@ -234,3 +238,17 @@ def test_languages(folder: Path, tmp_path: Path) -> None:
         load(f"hf-seq2seq:{folder}").fingerprint
         != load(f"hf-seq2seq:channel:{folder}").fingerprint
     )
+
+
+def test_a_tokenizer_of_sentencepiece_names_the_package(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Path(shutil.copytree(folder, tmp_path / "model"))
+    (own / "tokenizer.json").unlink()
+    (own / "source.spm").touch()
+    fields = {"tokenizer_class": "MarianTokenizer"}
+    (own / "tokenizer_config.json").write_text(json.dumps(fields))
+    monkeypatch.setattr(hub, "find_spec", lambda name: None)
+    with pytest.raises(UserError, match="pip install sentencepiece") as refused:
+        load(f"hf-seq2seq:{own}")
+    assert "\n" not in str(refused.value)

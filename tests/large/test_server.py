@@ -276,9 +276,7 @@ def test_a_server_that_stays_busy(start: Start) -> None:
     fake.trouble = lambda number, text: (503, {}, b"later")
     with pytest.raises(
         UserError,
-        match=(
-            r"answers 503 Service Unavailable \(later\), 7 times; run the same command"
-        ),
+        match=(r"answers 503 Service Unavailable \(later\), 7 times; run it again"),
     ):
         lm.score(without_context(["yes"]))
 
@@ -288,9 +286,7 @@ def test_a_slow_server(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = start()
     lm = load(fake)
     fake.seconds = 2
-    with pytest.raises(
-        UserError, match=r"no answer \(.*timed out.*run the same command again"
-    ):
+    with pytest.raises(UserError, match=r"no answer \(.*timed out.*run it again"):
         lm.score(without_context(["yes"]))
 
 
@@ -430,7 +426,7 @@ def test_what_was_scored_before_the_server_died_is_kept(
     texts = [f"{text} {number}" for number in range(20) for text in TEXTS]
     with pytest.raises(
         UserError,
-        match=r"no answer .* is the server running at this address\? Then run the same",
+        match=r"no answer .* is the server running at this address\? Then run it again",
     ):
         cached.score(without_context(texts))
     with sqlite3.connect(cached.path) as database:

@@ -13,7 +13,8 @@ from rescore.asr.rover import Rover
 from rescore.asr.systems import combined
 from rescore.columns import FIRST_PASS
 from rescore.decision import Decision
-from rescore.metrics.wer import ErrorRate
+from rescore.metrics.base import Metric
+from rescore.metrics.wer import CharacterErrorRate, ErrorRate, MixedErrorRate
 from rescore.nbest import Hypothesis, NbestList
 
 Row = list[tuple[str, float, float]]
@@ -97,3 +98,18 @@ def test_a_pair_of_words_at_different_times_is_no_choice_between_them() -> None:
     ballots = Rover().chooser([NbestList("u", [timed(row) for row in rows])], None)
     near = ballots.near([np.array([0.5, 0.5])])
     assert near._networks[0].numbers.shape[1] == 3
+
+
+@pytest.mark.parametrize("metric", [CharacterErrorRate(), MixedErrorRate()])
+def test_a_text_without_blanks_is_voted_on_by_characters(metric: Metric) -> None:
+    """Three texts with one error each, in different places, are corrected; words of a
+    text with blanks stay whole.
+    """
+    for texts, voted in (
+        (["天地人你", "天大人我", "上地人我"], "天地人我"),
+        (["an odd bat", "one old bat", "an old cat"], "an old bat"),
+    ):
+        hypotheses = [Hypothesis(text, {FIRST_PASS: 0.0}) for text in texts]
+        lists = [NbestList("u", hypotheses)]
+        decision = Decision("rover", 1.0, SETTINGS)
+        assert decision.texts(metric, lists, {FIRST_PASS: 1.0}) == [voted]

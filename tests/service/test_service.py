@@ -38,6 +38,7 @@ from rescore import (
 )
 from rescore.config import RunConfig
 from rescore.decision import Decision
+from rescore.errors import ServerError
 from rescore.formats.writing import as_json
 from rescore.lms import load
 from rescore.lms.base import Question, TokenScores
@@ -934,3 +935,17 @@ def test_the_shipped_model_of_a_column_is_named(gate: Gate) -> None:
     ):
         Rescorer(gate, tuned)
     assert Rescorer(small, tuned).lms[0].name == "tta"
+
+
+def test_a_model_server_that_is_away_is_not_the_client_s_fault(
+    client: Client, rescorer: Rescorer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer quotes no option of the command line."""
+
+    def away(*_: Any) -> Any:
+        raise ServerError("http://llm: no answer", "run it again with --cache DIR")
+
+    monkeypatch.setattr(rescorer, "score", away)
+    status, answer = client.rescore(b'{"hyps": [{"text": "a"}]}')
+    assert status == 503 and "--" not in answer["error"]
+    assert answer["error"] == "http://llm: no answer; send the request again later"
