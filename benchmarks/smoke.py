@@ -66,12 +66,12 @@ RUNS = {
         "keys --data . --out keys.json",
     ],
     "gpu/pack.py": ["target.txt --tokenizer tta/tokenizer.json --out packed"],
-    "gpu/piece.py": [
-        "shards/shard-000.safetensors --state state --tokenizer tta/tokenizer.json"
-        " --config tiny.json --steps 2 --batch-tokens 200 --held-out 5 --device cpu",
-        "shards/shard-000.safetensors --state state --tokenizer tta/tokenizer.json"
-        " --config tiny.json --steps 2 --batch-tokens 200 --held-out 5 --device cpu"
-        " --last",
+    "gpu/trainer.py": [
+        "--shards shards --out run --tokenizer tta/tokenizer.json --config tiny.json"
+        " --minutes 0.1 --batch-tokens 200 --held-out 5 --device cpu",
+        "--shards shards --out run --tokenizer tta/tokenizer.json"
+        " --resume run/save-001 --minutes 0.1 --batch-tokens 200 --held-out 5"
+        " --device cpu",
     ],
 }
 """The arguments of each script; files lie in the folder that `prepare` fills."""
