@@ -43,6 +43,7 @@ RUNS = {
     "deep.py": ["make deep --lists lists.json --at-most 10 12", "time deep"],
     "lexical.py": ["source.txt target.txt --train 60 --test 20"],
     "mbr.py": ["lists.json --sizes 10,20 --lists 2"],
+    "models.py": ["networks tta bilm --size tiny"],
     "narrow.py": ["lists.json narrow.jsonl --keep 3"],
     "objectives.py": [
         "--text target.txt --tokens 1500 --lists lists.json --ref references.txt"
