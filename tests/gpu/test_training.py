@@ -26,7 +26,7 @@ def test_bfloat16_is_the_default(cuda: str) -> None:
     assert choose_precision("auto", torch.device(cuda)) == wanted
 
 
-@pytest.mark.parametrize("kind", ["tta", "bilm", "unilm", "unilm-bw"])
+@pytest.mark.parametrize("kind", ["tta", "bilm", "unilm"])
 def test_networks_are_trained_and_read_on_the_cpu(
     kind: str,
     rescore: Run,

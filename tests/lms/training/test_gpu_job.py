@@ -84,14 +84,6 @@ def job(packed: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def arrive(job: Path, number: int) -> None:
-    """Let a shard arrive: first a part of its file, then the whole file."""
-    name = f"shard-{number:03}.safetensors"
-    whole = (job / "packed" / name).read_bytes()
-    (job / "shards" / name).write_bytes(whole[:-100])
-    (job / "shards" / name).write_bytes(whole)
-
-
 def until(condition: Callable[[], bool]) -> None:
     """Wait until a condition holds, for a minute at most."""
     end = time.monotonic() + 60
@@ -173,35 +165,63 @@ def test_a_late_shard_catches_up(
     assert first.passes == 3
 
 
+def step(job: Path, *arguments: str) -> str:
+    """Run a step of job.sh, and return what it prints."""
+    environment = {
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
+        "PYTHON": sys.executable,
+        "TOKENIZER": str(job / "tokenizer.json"),
+        "WORK": str(job / "work"),
+    }
+    done = subprocess.run(
+        ["bash", str(JOB / "job.sh"), *arguments],
+        env=environment,
+        text=True,
+        capture_output=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def test_it_trains_on_shards_that_arrive_and_its_save_scores(job: Path) -> None:
-    saving = ("--save-every", "0.03", "--part-megabytes", "0.01")
-    config = ("--config", "config.json")
-    process = start(job, "trainer.py", *config, *saving, *options(0.15))
-    until(lambda: (job / "run" / "pid").exists())
-    arrive(job, 0)
-    until(lambda: any((job / "run").glob("save-*")))
-    arrive(job, 1)
-    lines = output(process)
+    """The steps of job.sh in the order of the time table."""
+    work = job / "work"
+    usual = "--batch-tokens 500 --held-out 20 --device cpu --learning-rate 0.01"
+    saving = "--save-every 0.03 --part-megabytes 0.01"
+    config = ("--config", str(job / "config.json"))
+    step(job, "start", "0.15", *config, *usual.split(), *saving.split())
+    until(lambda: (work / "run" / "pid").exists())
+    packed = sorted(map(str, (job / "packed").iterdir()))
+    # not whole yet
+    (work / "shards" / "shard-000.safetensors").write_bytes(b"\x10" * 20)
+    step(job, "shard", packed[0])
+    until(lambda: any((work / "run").glob("save-*")))
+    step(job, "shard", packed[1])
+    assert "tokens" in step(job, "show")
+    out = job / "out"
+    assert "saved" in step(job, "finish", "60", str(out))
+    lines = (out / "log").read_text()
     assert re.search(r"shard 2: shard-001.*in all\n(.*\n)*.* step \d+  tokens", lines)
-    assert re.search(r"loss \d\.\d+  [\d,]+ tokens/s\n", lines)
-    assert lines.endswith("finished\n")
-    saves = sorted((job / "run").glob("save-*"))
-    assert len(saves) == 2
-    sizes = [part.stat().st_size for part in saves[-1].glob("model.safetensors.*")]
-    assert len(sizes) > 1 and max(sizes) == 10_000
-    progress = json.loads((saves[-1] / "progress.json").read_text())
-    assert progress["runs"] == 1 and progress["tokens"] > 1000
     losses = [float(loss) for loss in re.findall(r" loss (\S+)  [\d,]+ tok", lines)]
     assert losses[-1] < losses[0] - 0.5
+    assert lines.endswith("finished\n")
+    saves = sorted((work / "run").glob("save-*"))
+    assert len(saves) == 2
+    sizes = [part.stat().st_size for part in out.glob("model.safetensors.*")]
+    assert len(sizes) > 1 and max(sizes) == 10_000
+    progress = json.loads((out / "progress.json").read_text())
+    assert progress["runs"] == 1 and progress["tokens"] > 1000
 
     command = "cat model.safetensors.* > model.safetensors && rm model.safetensors.*"
-    subprocess.run(command, shell=True, check=True, cwd=saves[-1])
-    score = rescore.load(f"tta:{saves[-1]}").score([SENTENCES[0]])[0]
+    subprocess.run(command, shell=True, check=True, cwd=out)
+    score = rescore.load(f"tta:{out}").score([SENTENCES[0]])[0]
     assert score.sum < 0
 
 
 def test_a_slow_machine_is_stopped_and_another_goes_on(job: Path) -> None:
-    arrive(job, 0)
+    shutil.copy(job / "packed" / "shard-000.safetensors", job / "shards")
     networks = ("--config", "config.json", "--narrow", "narrow.json")
     judging = ("--judge-after", "1.5", "--least-tokens", "1e15")
     process = start(job, "trainer.py", *networks, *judging, *options(5))
