@@ -502,9 +502,7 @@ class Trainer:
         frame = np.isin(batch.tokens, [self.tokenizer.bos, self.tokenizer.eos]).sum()
         return loss.item() / targets, int(batch.lengths.sum() - frame)
 
-    def _backward(
-        self, objective: Objective, example: Example, targets: int
-    ) -> Tensor:
+    def _backward(self, objective: Objective, example: Example, targets: int) -> Tensor:
         """Compute the gradients of the loss a target; return the loss of the example.
 
         Where PyTorch cannot compile the network, for example without a C compiler, the
@@ -515,11 +513,8 @@ class Trainer:
                 return self._gradients(self._model, objective, example, targets)
             except Exception as error:  # compilers raise many kinds of errors
                 reason = " ".join(str(error).split())[:200]
-                log.warning(
-                    "PyTorch cannot compile the network (%s); the training goes on"
-                    " uncompiled, more slowly",
-                    reason,
-                )
+                text = "PyTorch cannot compile the network (%s); training is slower"
+                log.warning(text, reason)
                 self._model = self.network
                 for optimizer in self.optimizers:
                     optimizer.zero_grad(set_to_none=True)
