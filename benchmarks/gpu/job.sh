@@ -25,6 +25,7 @@ export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH} PYTHONUNBUFFERED=1
 
 start() {
     mkdir -p "$WORK/shards" "$WORK/code"
+    rm -f "$WORK/run/pid"
     # later steps may replace the repository while the trainer runs
     cp -r rescore benchmarks "$WORK/code"
     cp "$TOKENIZER" "$WORK/tokenizer.json"
@@ -34,6 +35,10 @@ start() {
         "$WORK/code/benchmarks/gpu/trainer.py" --shards "$WORK/shards" \
         --out "$WORK/run" --tokenizer "$WORK/tokenizer.json" --minutes "$minutes" "$@" \
         > "$WORK/log" 2>&1 < /dev/null &
+    until [ -e "$WORK/run/pid" ]; do
+        kill -0 $! || { cat "$WORK/log"; exit 1; }
+        sleep 0.2
+    done
 }
 
 shard() {
