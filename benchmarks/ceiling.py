@@ -7,6 +7,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+import speed
 import torch
 
 from rescore.lms import LanguageModel, without_context
@@ -21,14 +22,14 @@ def tta_seconds(
     lm: LanguageModel, config: NetworkConfig, texts: Sequence[str]
 ) -> float:
     """What the products of a T-TA's definition would take for texts by themselves, in
-    float32 on this machine.
+    float32 on this machine's GPU, or on its CPU if it has none.
     """
     tokens = [len(found.tokens) for found in lm.score(without_context(texts))]
     return bare_seconds(
         config,
         sum(tokens) + 2 * len(tokens),
         sum(tokens),
-        torch.device("cpu"),
+        speed.device(),
         torch.float32,
     )
 

@@ -33,13 +33,14 @@ from common import ROOT, cpu_seconds, is_missing, seconds_per_call, skip
 
 import models
 import rescore
-from rescore.lms import load
+from rescore.lms import ComputeOptions, load
 from rescore.lms.config import NetworkConfig
 from rescore.reports.markup import markdown
 from rescore.scoring.local import WINDOW
 
 Score = Callable[[Sequence[str]], object]
 BATCHES = (1, 8, 32, 100)
+FULL = ComputeOptions(precision="float32")
 
 
 @click.command()
@@ -145,16 +146,15 @@ def main(
 def _networks(
     row: Callable[..., None], made: dict[str, Path], texts: list[str], repeats: int
 ) -> None:
-    tta, bilm, unilm = (
-        rescore.load(f"{kind}:{made[kind]}") for kind in ("tta", "bilm", "unilm")
-    )
+    tta, bilm, unilm = (_own(kind, made) for kind in ("tta", "bilm", "unilm"))
     measured = speed.measure(tta, texts, repeats)
     bare = min(
         ceiling.tta_seconds(tta, NetworkConfig.load(made["tta"] / "config.json"), texts)
         for _ in range(repeats)
     )
     row("T-TA, against its bare matrix products", measured.rate, len(texts) / bare)
-    for precision in ("bf16", "int8"):
+    shorter = "fp16" if speed.device().type == "cuda" else "int8"
+    for precision in ("bf16", shorter):
         rough = rescore.load(f"tta:{made['tta']}", precision=precision)
         fast, usual = _rates([rough.score, tta.score], texts, repeats)
         row(
@@ -168,6 +168,7 @@ def _networks(
     ours = max(_rates([bilm.score], texts, 1))
     row("biLM, against one batch of masked copies a sentence", ours, plain)
     model, tokenizer = models.twin(made["unilm"])
+    model.to(speed.device())
     in_batches = [
         partial(_plain_causal, model, tokenizer, size=size) for size in BATCHES
     ]
@@ -185,7 +186,7 @@ def _against_minicons(
     repeats: int,
     tta_rate: float,
 ) -> None:
-    bilm, unilm = (rescore.load(f"{kind}:{made[kind]}") for kind in ("bilm", "unilm"))
+    bilm, unilm = (_own(kind, made) for kind in ("bilm", "unilm"))
     masked = minicons("MaskedLMScorer", made["bilm"])
 
     # a sentence at a time: larger batches are slower
@@ -232,8 +233,8 @@ def _at_twenty_words(
     """As the papers measured it: a sentence of 20 words; a T-TA's pass against one
     batch of n masked copies.
     """
-    tta = rescore.load(f"tta:{made['tta']}")
-    masked = load(f"bilm:{made['bilm']}").network
+    tta = _own("tta", made)
+    masked = load(f"bilm:{made['bilm']}", FULL).network
     words = " ".join(texts).split()
     sentences = [
         " ".join(words[start : start + 20])
@@ -284,10 +285,13 @@ def _behind_a_prompt(
     import transformers
 
     model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    model.to(speed.device())
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     ids = tokenizer(" ".join(texts), add_special_tokens=False)["input_ids"]
     prompt = f"{tokenizer.decode(ids[:200])} "
-    lm = rescore.load(f"hf-causal:{folder}", prompt=f"{prompt}{{text}}")
+    lm = rescore.load(
+        f"hf-causal:{folder}", prompt=f"{prompt}{{text}}", precision="float32"
+    )
     some = [text for text in texts if len(text.split()) < 100][:100]
     # the prompt takes most of the time, whichever hypothesis stands behind it
     slow = some[:20]
@@ -314,8 +318,9 @@ def _behind(model: Any, tokenizer: Any, prompt: str, text: str) -> float:
         tokenizer.bos_token_id,
         *tokenizer(prompt + text, add_special_tokens=False)["input_ids"],
     ]
-    log_probs = model(input_ids=torch.tensor([ids])).logits[0, :-1].log_softmax(-1)
-    return log_probs.gather(-1, torch.tensor(ids[1:])[:, None])[shown:].sum().item()
+    tokens = torch.tensor(ids, device=speed.device())
+    log_probs = model(input_ids=tokens[None]).logits[0, :-1].log_softmax(-1)
+    return log_probs.gather(-1, tokens[1:, None])[shown:].sum().item()
 
 
 def _ngram(
@@ -411,12 +416,12 @@ def minicons(kind: str, folder: Path) -> Any:
     model, tokenizer = models.twin(folder)
     # which transformers 5 no longer has
     tokenizer.batch_encode_plus = tokenizer.__call__
-    return getattr(scorer, kind)(model, "cpu", tokenizer=tokenizer)
+    return getattr(scorer, kind)(model, speed.device().type, tokenizer=tokenizer)
 
 
 def _plain_masked_lm(folder: Path) -> Callable[[Sequence[str]], list[float]]:
     """A scorer of texts by `_plain_masked`."""
-    network = load(f"bilm:{folder}").network
+    network = load(f"bilm:{folder}", FULL).network
 
     def score(texts: Sequence[str]) -> list[float]:
         return [_plain_masked(network, text) for text in texts]
@@ -432,11 +437,15 @@ def _plain_masked(network: Any, text: str, everywhere: bool = False) -> float:
         network: the biLM, an `OwnNetwork` (rescore/lms/own.py).
         everywhere: compute the logits of all positions, as transformers does.
     """
-    ids = torch.tensor(network.encode_texts([text])[0].ids)
-    number = torch.arange(len(ids))
-    copies = torch.tensor([[*network.before, *ids, *network.after]]).repeat(len(ids), 1)
+    device = speed.device()
+    tokens = network.encode_texts([text])[0].ids
+    ids = torch.tensor(tokens, device=device)
+    number = torch.arange(len(ids), device=device)
+    framed = torch.tensor([[*network.before, *tokens, *network.after]], device=device)
+    copies = framed.repeat(len(ids), 1)
     copies[number, number + 1] = network.mask
-    hidden = network.network(copies, torch.full((len(ids),), copies.shape[1]))
+    lengths = torch.full((len(ids),), copies.shape[1], device=device)
+    hidden = network.network(copies, lengths)
     embeddings = network.network.token_embedding.weight
     logits = (
         (hidden @ embeddings.T)[number, number + 1]
@@ -455,7 +464,7 @@ def _plain_causal(
         framed = [f"[BOS] {text} [EOS]" for text in some]
         batch = tokenizer(
             framed, padding=True, return_tensors="pt", add_special_tokens=False
-        )
+        ).to(speed.device())
         logits = model(
             input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]
         ).logits
@@ -479,12 +488,25 @@ def _once(
     score(texts[:10])
     began = time.perf_counter()
     found = score(texts)
+    _finish()
     return len(texts) / (time.perf_counter() - began), found
+
+
+def _own(kind: str, made: dict[str, Path]) -> Any:
+    """Our scorer of a network, in float32 as the others' scorers."""
+    return rescore.load(f"{kind}:{made[kind]}", precision="float32")
+
+
+def _finish() -> None:
+    """Wait until the GPU has finished."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
 
 
 def _seconds(run: Callable[[], object]) -> float:
     began = time.perf_counter()
     run()
+    _finish()
     return time.perf_counter() - began
 
 

@@ -3,10 +3,14 @@ Face's layout: equal in every score.
 
 Speed does not depend on what the weights are. The vocabulary is that of the shipped
 tokenizer, filled up.
+
+    python benchmarks/models.py networks tta bilm unilm --size base
+    rescore bench data/test.json --lm tta:networks/tta --lm bilm:networks/bilm
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable
 from dataclasses import asdict
@@ -30,6 +34,16 @@ SIZES: dict[str, Callable[[], NetworkConfig]] = NAMED | {
     )
 }
 """The sizes of `rescore train`, and one that only shows that a benchmark runs."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write networks of random weights.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("kinds", nargs="+", help="such as tta; each gets a folder")
+    parser.add_argument("--size", choices=SIZES, default="base")
+    arguments = parser.parse_args()
+    for kind in arguments.kinds:
+        make(kind, arguments.size, arguments.folder / kind)
 
 
 def make(kind: str, size: str, folder: Path) -> Path:
@@ -152,3 +166,7 @@ def _copy_weights(network: Transformer, model: Any) -> None:
         ):
             target.weight.copy_(source.weight)
             target.bias.copy_(source.bias)
+
+
+if __name__ == "__main__":
+    main()

@@ -43,6 +43,7 @@ RUNS = {
     "deep.py": ["make deep --lists lists.json --at-most 10 12", "time deep"],
     "lexical.py": ["source.txt target.txt --train 60 --test 20"],
     "mbr.py": ["lists.json --sizes 10,20 --lists 2"],
+    "models.py": ["networks tta bilm --size tiny"],
     "narrow.py": ["lists.json narrow.jsonl --keep 3"],
     "objectives.py": [
         "--text target.txt --tokens 1500 --lists lists.json --ref references.txt"
@@ -66,12 +67,12 @@ RUNS = {
         "keys --data . --out keys.json",
     ],
     "gpu/pack.py": ["target.txt --tokenizer tta/tokenizer.json --out packed"],
-    "gpu/piece.py": [
-        "shards/shard-000.safetensors --state state --tokenizer tta/tokenizer.json"
-        " --config tiny.json --steps 2 --batch-tokens 200 --held-out 5 --device cpu",
-        "shards/shard-000.safetensors --state state --tokenizer tta/tokenizer.json"
-        " --config tiny.json --steps 2 --batch-tokens 200 --held-out 5 --device cpu"
-        " --last",
+    "gpu/trainer.py": [
+        "--shards shards --out run --tokenizer tta/tokenizer.json --config tiny.json"
+        " --minutes 0.1 --batch-tokens 200 --held-out 5 --device cpu",
+        "--shards shards --out run --tokenizer tta/tokenizer.json"
+        " --resume run/save-001 --minutes 0.1 --batch-tokens 200 --held-out 5"
+        " --device cpu",
     ],
 }
 """The arguments of each script; files lie in the folder that `prepare` fills."""

@@ -54,6 +54,11 @@ def described(texts: Sequence[str]) -> str:
     return f"{counted(len(texts), 'hypothesis')} of {words:.1f} words"
 
 
+def device() -> torch.device:
+    """The device of all that is compared: a GPU where there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
 def machine() -> str:
     """A description of the machine."""
     if torch.cuda.is_available():

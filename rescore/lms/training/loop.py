@@ -30,7 +30,7 @@ from rescore.lms.devices import choose_device
 from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import SentenceBatch
-from rescore.lms.training.objectives import Objective, Task
+from rescore.lms.training.objectives import Example, Objective, Task
 from rescore.lms.training.options import NeuralOptions
 
 log = logging.getLogger(__name__)
@@ -491,13 +491,9 @@ class Trainer:
         seed = [self.options.seed, self.progress.step]
         objective = objective.at(min(self._done(), 1.0))
         example = objective(*_tensors(batch), seed).to(self.device)
-        mixed = self.precision != torch.float32
-        with torch.autocast(self.device.type, self.precision, enabled=mixed):
-            hidden = objective.hidden(self._model, example)
-        loss = objective.loss(self.network, hidden.to(self.precision), example)
         # A batch of short windows can lack a masked word.
         targets = max(1, len(example.targets))
-        (loss / targets).backward()
+        loss = self._backward(objective, example, targets)
         trained = [*self.network.parameters(), *self.heads.parameters()]
         nn.utils.clip_grad_norm_(trained, LARGEST_GRADIENT)
         for optimizer in self.optimizers:
@@ -505,6 +501,35 @@ class Trainer:
             optimizer.zero_grad(set_to_none=True)
         frame = np.isin(batch.tokens, [self.tokenizer.bos, self.tokenizer.eos]).sum()
         return loss.item() / targets, int(batch.lengths.sum() - frame)
+
+    def _backward(self, objective: Objective, example: Example, targets: int) -> Tensor:
+        """Compute the gradients of the loss a target; return the loss of the example.
+
+        Where PyTorch cannot compile the network, for example without a C compiler, the
+        training goes on uncompiled.
+        """
+        if self._model is not self.network:
+            try:
+                return self._gradients(self._model, objective, example, targets)
+            except Exception as error:  # compilers raise many kinds of errors
+                reason = " ".join(str(error).split())[:200]
+                text = "PyTorch cannot compile the network (%s); training is slower"
+                log.warning(text, reason)
+                self._model = self.network
+                for optimizer in self.optimizers:
+                    optimizer.zero_grad(set_to_none=True)
+        return self._gradients(self.network, objective, example, targets)
+
+    def _gradients(
+        self, model: Network, objective: Objective, example: Example, targets: int
+    ) -> Tensor:
+        """Compute the gradients with the network or its compiled form."""
+        mixed = self.precision != torch.float32
+        with torch.autocast(self.device.type, self.precision, enabled=mixed):
+            hidden = objective.hidden(model, example)
+        loss = objective.loss(self.network, hidden.to(self.precision), example)
+        (loss / targets).backward()
+        return loss
 
     @torch.no_grad()
     def validate(self, report: Report) -> None:

@@ -20,6 +20,7 @@ from rescore.errors import UserError
 from rescore.lms import checkpoint
 from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import NeuralKind
+from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training import loop
 from rescore.lms.training.corpus import Corpus, SentenceBatch, encode_corpus
@@ -233,6 +234,49 @@ def test_it_learns(tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig) 
     assert progress.validation_loss < before - 1
     assert progress.step == 150 and 0 < progress.tokens < 150 * 500
     assert "pseudo-perplexity" in said[-1]
+
+
+def test_a_network_that_cannot_be_compiled_is_trained_uncompiled(
+    tmp_path: Path,
+    tokenizer: Tokenizer,
+    config: NetworkConfig,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Whether the compiler fails in the forward or in the backward pass, the weights
+    are those of a training without compilation, and one warning says so.
+    """
+    settings = {"steps": 3, "batch_tokens": 200, "dropout": 0.0}
+
+    def failing(hidden: torch.Tensor, in_backward: bool) -> torch.Tensor:
+        if not in_backward:
+            raise RuntimeError("no C compiler")
+        hidden.register_hook(fail)
+        return hidden
+
+    def fail(gradient: torch.Tensor) -> None:
+        raise RuntimeError("no C compiler")
+
+    weights = []
+    for name in ("uncompiled", "forward", "backward"):
+        made = trainer(tmp_path / name, tokenizer, config, settings)
+        network = made.network
+        if name != "uncompiled":
+
+            def compiled(
+                *tensors: torch.Tensor,
+                network: Network = network,
+                in_backward: bool = name == "backward",
+            ) -> torch.Tensor:
+                return failing(network(*tensors), in_backward)
+
+            made._model = compiled  # type: ignore[assignment]
+        made.run(lambda line: None)
+        weights.append(network.state_dict())
+    for name, value in weights[0].items():
+        assert torch.equal(value, weights[1][name]), name
+        assert torch.equal(value, weights[2][name]), name
+    wanted = "PyTorch cannot compile the network (no C compiler); training"
+    assert [record.message[: len(wanted)] for record in caplog.records] == [wanted] * 2
 
 
 @pytest.mark.parametrize("kind", ["tta", "bilm", "unilm"])
