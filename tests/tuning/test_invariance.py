@@ -85,7 +85,7 @@ def test_the_unit_of_scores_changes_nothing(rule: str, unit: float) -> None:
 def test_the_unit_of_scores_changes_no_confidence(unit: float) -> None:
     confidences = []
     for factor in (1.0, unit):
-        lists = noisy(3, unit=factor)
+        lists = noisy(3, 80, unit=factor)
         texts = Decision().texts(WER, lists, {"s2s": 1.0})
         calibration = calibrate(lists, texts, Weights({"s2s": 1.0}), WER.words)
         found = networks(lists, texts, {"s2s": 1.0})
@@ -165,7 +165,7 @@ def test_samples_count_as_often_as_they_were_drawn(rule: str) -> None:
 @pytest.mark.parametrize("decide", ["best", "mbr", "rover"])
 def test_bonuses_are_in_units_of_the_scores(decide: str, unit: float) -> None:
     def weights(factor: float, bagging: bool) -> dict[str, float]:
-        lists = noisy(3, unit=factor)
+        lists = noisy(3, 80, unit=factor)
         for nbest in lists:
             for hypothesis in nbest.hypotheses[::2]:
                 hypothesis.text = hypothesis.text[:-2]
