@@ -115,22 +115,25 @@ class Reserved:
 
 
 def reserved_columns() -> Mapping[str, Reserved]:
-    """Return the reserved names that have a role; a column of any other name is an
-    LM's, unless its record says more.
+    """Return the reserved names that have a role. `role_of_name` returns the role of
+    every other name.
     """
     return _of_features(FEATURES.changes).reserved_columns
 
 
 def forbidden_names() -> Collection[str]:
     """Return the names that no file and no user can give to a column: the names of
-    `reserved_columns`; the mark by which files used to tell new hypotheses; and the
-    name that files give to the first pass.
+    `reserved_columns`; `combined`, the name of the combined score in files, by which
+    files of old versions marked new hypotheses; and `score`, the name of the first pass
+    in files.
     """
     return _of_features(FEATURES.changes).forbidden_names
 
 
 def role_of_name(name: str) -> Role:
-    """Return what a column without a record is, as its name says."""
+    """Return what a column without a record is, as its name says: a reserved name has
+    its own role, the name of a metric is a measurement, any other name is an LM's.
+    """
     known = reserved_columns().get(name)
     if known is not None:
         return known.role
@@ -178,7 +181,12 @@ class _Names:
 
 @cache
 def _of_features(changes: int) -> _Names:
-    """Return the names of the features of the table, after so many changes to it."""
+    """Return the names that the features of the table keep for themselves.
+
+    Args:
+        changes: The number of changes to the table so far. It is not read: another
+            number only makes the cache forget the names before the change.
+    """
     first_pass = Reserved(Role.FIRST_PASS)
     columns = dict.fromkeys((FIRST_PASS, SUM, FORMER_FIRST_PASS), first_pass)
     origins = [FIRST_PASS_ORIGIN]

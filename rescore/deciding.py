@@ -26,7 +26,9 @@ class Decided:
 
     lists: Sequence[NbestList]
     weights: Weights
-    """The weights that decided; of folds, the weights of all lists together."""
+    """The weights that decided. With folds: the weights tuned on all lists, which
+    decided no list; `weights_of_lists` decided.
+    """
     decision: Decision
     """How a text was chosen from each list; with folds, each list has the decision of
     its own weights.

@@ -209,8 +209,12 @@ class NbestList:
         Args:
             name: The column.
 
+        Returns:
+            A score for each hypothesis. A component (`Role.COMPONENT`) that a
+            hypothesis lacks is 0. The column `words` is counted if the list lacks it.
+
         Raises:
-            UserError: A hypothesis has no such score.
+            UserError: A hypothesis has no such score, and the column is no component.
         """
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
             cut_words = self.header.cut_words

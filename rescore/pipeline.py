@@ -92,7 +92,9 @@ class Outcome:
 
     @property
     def weights(self) -> Weights:
-        """The weights that decided; of folds, the weights of all lists together."""
+        """The weights that decided. With folds: the weights tuned on all lists, which
+        decided no list; `decided.weights_of_lists` decided.
+        """
         return self.decided.weights
 
     @property

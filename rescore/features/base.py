@@ -11,7 +11,8 @@ order:
     expansion          what adds the feature's column to the lists?
     counted            of which model are tokens counted?
     weighted           which columns have a weight, and which weights are tuned?
-    untuned_weights    which weights do the options set, if nothing is tuned?
+    untuned_weights    which weights do the options set, if nothing is tuned? (also
+                       before anything is read, if --lm is given)
 
 Reports ask `notes` about the weights that were tuned.
 
@@ -19,9 +20,10 @@ Each method has an answer for a feature that it does not concern, so a feature d
 only what it needs. A feature that counts something in texts is a subclass of
 `rescore.features.TextCount`, which answers all of these questions itself.
 
-Three attributes tell the rest of the package what the feature brings:
+Four attributes tell the rest of the package what the feature brings and reads:
 `reserved_columns` (names of columns, with the unit that tables print), `origins` and
-`new_words` (the origins of new hypotheses, which an expansion makes). A class `Options`
+`new_words` (the origins of new hypotheses, which an expansion makes), and `reads` (the
+options of metrics that the feature reads, too). A class `Options`
 declares options of the command line; their values are in `config.weighing`.
 """
 

@@ -282,7 +282,7 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
     low, high = sorted(direction * end + 0.0 for end in ends)
     result = Outlook(
         metric=metric.name,
-        has_lm=any(map(weights.weighs, weights.language_models)),
+        has_lm=any(map(weights.weighs, weights.score_columns)),
         first_pass=before,
         reranked=after,
         flatters=flatters,
@@ -293,7 +293,7 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
     )
     dataset = Dataset.of(lists)
     step = _next_step(result, dataset)
-    if not result.has_lm and weights.language_models:
+    if not result.has_lm and weights.score_columns:
         step = (
             "another LM: this LM has weight 0; the largest possible gain is"
             f" {result.possible:.2f} points"

@@ -182,9 +182,9 @@ def system_name(weights: Weights, decision: str) -> str:
     A model of negative weight is subtracted. Where nothing else is the method, models
     of weight 0 are named, or bonuses.
     """
-    models = [name for name in weights.language_models if weights.weighs(name)]
+    models = [name for name in weights.score_columns if weights.weighs(name)]
     if not models and decision == BEST:
-        models = weights.language_models
+        models = weights.score_columns
     added = [name for name in models if weights.weights[name] >= 0]
     subtracted = [name for name in models if weights.weights[name] < 0]
     phrase = " + ".join(added)

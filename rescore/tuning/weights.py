@@ -95,8 +95,9 @@ class TuningOptions:
     better (`search.bagged`); else they are the plain optimum of the lists.
     """
     negative: tuple[str, ...] = ()
-    """LM columns whose weights have no bounds, such as an internal LM that is
-    subtracted (density ratio).
+    """The columns of scores whose weights have no bounds: LM columns of
+    --allow-negative, such as an internal LM that is subtracted (density ratio), and the
+    columns that a feature weighs as `SIGNED` (`rescore.features.WeightKind`).
     """
     decide: Decision = field(default_factory=Decision)
     """The decision that is tuned for; its scale is tuned, too, if it needs a scale and
@@ -113,8 +114,9 @@ class TuningOptions:
 
     @property
     def for_signature(self) -> dict[str, str]:
-        """What differs from the defaults, for signatures of folds: the weights of each
-        fold depend on it, and the weights of all lists do not show it.
+        """The options that differ from the defaults, for signatures of folds: these
+        contain the weights of all lists, which do not show how the weights of each fold
+        were tuned.
 
         The number of folds and the speakers stand in the record of the folds, the
         decision in a field of its own.
@@ -221,8 +223,10 @@ class Weights:
         object.__setattr__(self, "weights", plain)
 
     @property
-    def language_models(self) -> list[str]:
-        """The columns that language models gave."""
+    def score_columns(self) -> list[str]:
+        """The weighted columns that are neither the first pass nor bonuses: scores of
+        models, parts of the toolkit's own score, and channels.
+        """
         others = {FIRST_PASS, *units()}
         return [name for name in self.weights if name not in others]
 
@@ -273,7 +277,10 @@ class Weights:
         return FoldWeights(self.weights, self.exclusions, self.mixture)
 
     def of(self, nbest: NbestList) -> ListWeights:
-        """Return what decides about a list: a value of `WeightsOf`."""
+        """Return what decides about a list: the same `ListWeights` for every list.
+
+        The method itself, `weights.of`, is a `WeightsOf`: a function that takes a list.
+        """
         return ListWeights(self.weights, self.excluded, self.mixture)
 
     @classmethod
@@ -287,8 +294,8 @@ class Weights:
         pass.
 
         The combined score is (1 - sum of the LM weights) * s2s + sum of LM weight *
-        column + sum of bonus * count. With one LM this is the combination of the paper
-        (section 5.3).
+        column + sum of bonus * count. With one LM this is the combination of Shin et
+        al. 2020 (section 5.3; https://aclanthology.org/2020.acl-main.76/).
 
         Args:
             lm: The weight of each LM column.
@@ -307,7 +314,8 @@ class Weights:
             if not math.isfinite(bonus):
                 what = f"{column.unit} bonus" if column else f"weight of {name}"
                 raise UserError(f"{what} {bonus} is not a number")
-            # A usual bonus of 0 is no bonus; other columns keep their place in tables.
+            # A bonus of 0 for a count is left out. The columns of expansions stay, so
+            # that tables show them.
             if bonus or column is None or column.comes_with_hypotheses:
                 weights[name] = bonus
         return cls(weights, tuned or Tuned())
