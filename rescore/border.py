@@ -18,7 +18,7 @@ from rescore.columns import FIRST_PASS, FROM_FILE, SUM
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, each, load
+from rescore.lms import LanguageModel, load, single_specs
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.listed import WordList
@@ -51,7 +51,7 @@ def as_models(given: Iterable[str | LanguageModel | Scorer]) -> list[LanguageMod
     models: list[LanguageModel] = []
     for item in given:
         if isinstance(item, str):
-            models += map(load, each([item]))
+            models += map(load, single_specs([item]))
         else:
             models.append(_as_model(item))
     return models
@@ -64,7 +64,7 @@ def specs_of(given: Iterable[str | LanguageModel | Scorer]) -> list[str | None]:
     specs: list[str | None] = []
     for item in given:
         if isinstance(item, str):
-            specs += each([item])
+            specs += single_specs([item])
         else:
             specs.append(None)
     return specs
@@ -156,7 +156,10 @@ def _checked_list(function: str, nbest: NbestList) -> NbestList:
         _check_kind(place, "scores", item.scores, Mapping, "a dictionary")
     check_scores(nbest, f"rescore.{function}: utterance {nbest.id}")
     header = nbest.header
-    if not (header.name or header.means) and SUM in nbest.hypotheses[0].scores:
+    if (
+        not (header.name or header.scores_are_means)
+        and SUM in nbest.hypotheses[0].scores
+    ):
         header = header.with_records({SUM: FROM_FILE, **header.records})
     if header is nbest.header and not isinstance(nbest.references, str):
         return nbest

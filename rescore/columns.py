@@ -164,8 +164,10 @@ def new_word_origins() -> Sequence[str]:
     return _of_features(FEATURES.changes).new_word_origins
 
 
-def origins() -> Sequence[str]:
-    """Return all origins of hypotheses."""
+def all_origins() -> Sequence[str]:
+    """Return all origins of hypotheses: the first pass, and the origins that expansions
+    give to new hypotheses, with or without new words.
+    """
     return _of_features(FEATURES.changes).origins
 
 
@@ -188,15 +190,15 @@ def _of_features(changes: int) -> _Names:
             number only makes the cache forget the names before the change.
     """
     first_pass = Reserved(Role.FIRST_PASS)
-    columns = dict.fromkeys((FIRST_PASS, SUM, FORMER_FIRST_PASS), first_pass)
-    origins = [FIRST_PASS_ORIGIN]
-    new_word_origins: list[str] = []
+    reserved = dict.fromkeys((FIRST_PASS, SUM, FORMER_FIRST_PASS), first_pass)
+    known_origins = [FIRST_PASS_ORIGIN]
+    with_new_words: list[str] = []
     for _, feature in FEATURES.loaded():
-        columns |= feature.reserved_columns
-        origins += [*feature.origins, *feature.new_words]
-        new_word_origins += feature.new_words
-    forbidden = frozenset({*columns, "combined", SCORE})
-    return _Names(columns, forbidden, origins, new_word_origins)
+        reserved |= feature.reserved_columns
+        known_origins += [*feature.origins, *feature.new_words]
+        with_new_words += feature.new_words
+    forbidden = frozenset({*reserved, "combined", SCORE})
+    return _Names(reserved, forbidden, known_origins, with_new_words)
 
 
 def free_name(name: str, taken: Collection[str] = ()) -> str:

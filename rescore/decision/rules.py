@@ -223,8 +223,12 @@ class Chooser(Protocol):
         ...
 
     def near(self, preferences: Sequence[Floats]) -> Chooser:
-        """Return a chooser that keeps what depends little on the preferences as it is
-        for these (the word networks of rover), and so is faster; or this chooser.
+        """Return a faster chooser for preferences like these: rover aligns its networks
+        once, with these posteriors, and then only counts votes. Other rules return this
+        chooser.
+
+        Args:
+            preferences: As in `texts`.
         """
         ...
 
@@ -427,23 +431,23 @@ class Decision:
         return rule.losses if rule.by_expected_loss else None
 
     def texts(
-        self, metric: Metric | None, every: Sequence[NbestList], weights: WeightsOf
+        self, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf
     ) -> list[str]:
         """Return the text that is chosen for each list.
 
         Args:
             metric: The metric whose expected loss counts; None if there is none.
-            every: The lists.
+            lists: The lists.
             weights: The weights of columns.
 
         Raises:
             UserError: The rule needs a scale or a metric, and there is none.
         """
         texts: list[str] = []
-        lists: Iterable[NbestList] = every
+        stream: Iterable[NbestList] = lists
         if self.uses_posteriors:  # Only these rules need a line about progress.
-            lists = paced(every, "decided %d of %d lists")
-        for portion in in_parts(lists, PAIRS, _pairs):
+            stream = paced(lists, "decided %d of %d lists")
+        for portion in in_parts(stream, PAIRS, _pairs):
             texts += Decider(self, metric, portion, weights).texts(self.scale)
         return texts
 

@@ -28,9 +28,9 @@ class Models(Feature):
     def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield a share for each model."""
         names = [lm.name for lm in at.models]
-        if not names and at.basis:
-            header = at.basis.header
-            chosen = choose_columns(at.basis, at.config.columns)
+        if not names and at.tuning_lists:
+            header = at.tuning_lists.header
+            chosen = choose_columns(at.tuning_lists, at.config.columns)
             names = [name for name in chosen if header.role(name) not in COUNTS]
         for name in names:
             yield WeightedColumn(name, WeightKind.SHARE)
@@ -45,7 +45,7 @@ class Components(Feature):
         """
         if not at.config.components:
             return
-        columns = at.basis.columns(Role.COMPONENT)
+        columns = at.tuning_lists.columns(Role.COMPONENT)
         if not columns:
             raise UserError(
                 "--components: the lists have no parts of the first-pass score; of"
@@ -53,14 +53,14 @@ class Components(Feature):
                 " acoustic and the LM score"
             )
         for expansion in expansions:
-            expansion.check_components(at.basis, columns)
-        _tell_absent(at.basis, columns)
+            expansion.check_components(at.tuning_lists, columns)
+        _tell_absent(at.tuning_lists, columns)
 
     def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield a weight without bounds for each part, with --components."""
         if not at.config.components:
             return
-        columns = at.basis.columns(Role.COMPONENT)
+        columns = at.tuning_lists.columns(Role.COMPONENT)
         at.note(
             "components",
             ", ".join(columns),
@@ -95,10 +95,10 @@ class Counts(Feature):
 
     def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield a bonus for each count."""
-        if not at.basis:
+        if not at.tuning_lists:
             return
         for name in at.config.columns:
-            if at.basis.header.role(name) in COUNTS:
+            if at.tuning_lists.header.role(name) in COUNTS:
                 yield WeightedColumn(name, WeightKind.BONUS)
 
 

@@ -267,7 +267,7 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
     lists = decided.lists
     weights = decided.weights
     flatters = _were_tuned_on(weights, lists)
-    if weights.exclusions:
+    if weights.sorted_excluded:
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
     figures = Figures(metric, lists)
     first = figures.of(first_pass(lists).texts)

@@ -41,8 +41,8 @@ class _Details:
 
 @dataclass(repr=False)
 class Results(_Details, Record):
-    """The figures of one run. Those of a metric are None or empty where the lists have
-    no references.
+    """A `Record` that prints itself. Results of lists have the rows of `details`, too;
+    results that are read from a file do not.
     """
 
     def _repr_html_(self) -> str:
@@ -112,7 +112,7 @@ def evaluate(
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
         weights=weights.weights,
         columns=column_records(lists, weights.weights),
-        excluded=list(weights.exclusions),
+        excluded=list(weights.sorted_excluded),
         mixture=weights.mixture,
         origin=str(weights.tuned),
         on_tuning_lists=not has_folds and weights.tuned.is_on(lists),
@@ -128,7 +128,7 @@ def evaluate(
 
     def rows() -> list[dict[str, Any]]:
         # Ranked lists: of equal texts the one that decided comes first.
-        ranked = [nbest for nbest, _ in decided.ranked()]
+        ranked = [nbest for nbest, _ in decided.sorted_lists()]
         return details(metric, ranked, first_pass, decided.texts)
 
     results.details = rows

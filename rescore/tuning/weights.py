@@ -125,14 +125,16 @@ class TuningOptions:
         usual = TuningOptions()
         for entry in fields(self):
             value = getattr(self, entry.name)
-            if entry.name not in ELSEWHERE and value != getattr(usual, entry.name):
+            if entry.name not in SIGNED_ELSEWHERE and value != getattr(
+                usual, entry.name
+            ):
                 differing[entry.name] = _signed_value(value)
         if self.decide.uses_posteriors and not self.decide.lacks_scale:
             differing["scale"] = "given"
         return differing
 
 
-ELSEWHERE = ("decide", "folds", "speaker")
+SIGNED_ELSEWHERE = ("decide", "folds", "speaker")
 """Fields of `TuningOptions` that signatures have elsewhere."""
 
 
@@ -247,7 +249,7 @@ class Weights:
         """Return whether a column has a weight other than 0."""
         return bool(self.weights.get(name))
 
-    def regards(self, name: str) -> bool:
+    def weighs_or_tuned(self, name: str) -> bool:
         """Return whether a column has a weight, or is a bonus that was tuned to 0."""
         was_tuned = self.options is not None and name in self.options.bonuses
         return was_tuned or self.weighs(name)
@@ -260,7 +262,7 @@ class Weights:
         return f"<Weights: {named} ({self.tuned})>"
 
     @property
-    def exclusions(self) -> tuple[str, ...]:
+    def sorted_excluded(self) -> tuple[str, ...]:
         """The origins of `excluded`, sorted, for signatures."""
         return tuple(sorted(self.excluded))
 
@@ -274,7 +276,7 @@ class Weights:
     @property
     def of_fold(self) -> FoldWeights:
         """The record of these weights as the weights of one fold."""
-        return FoldWeights(self.weights, self.exclusions, self.mixture)
+        return FoldWeights(self.weights, self.sorted_excluded, self.mixture)
 
     def of(self, nbest: NbestList) -> ListWeights:
         """Return what decides about a list: the same `ListWeights` for every list.
