@@ -215,11 +215,12 @@ class NbestList:
             name: The column.
 
         Returns:
-            A score for each hypothesis. A component (`Role.COMPONENT`) that a
-            hypothesis lacks is 0. The column `words` is counted if the list lacks it.
+            A score for each hypothesis. A part of the toolkit's own score is 0 where a
+            hypothesis lacks it. The column `words` is counted if the list lacks it.
 
         Raises:
-            UserError: A hypothesis has no such score, and the column is no component.
+            UserError: A hypothesis has no such score, and the column is no part of the
+                toolkit's own score.
         """
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
             cut_words = self.header.cut_words
