@@ -67,8 +67,8 @@ FIRST_PASS = "s2s"
 """The column with the score that the toolkit ranked by."""
 
 RANK = "rank"
-"""What --s2s calls the order of the file: as a score, minus the natural log of the
-place.
+"""What --s2s calls the order of the file. As a score it is minus the natural log of the
+number of the hypothesis in its list, from 1.
 """
 
 SUM = "sum"

@@ -48,7 +48,7 @@ computes once may grow with the square of a list's length.
 class ListWeights:
     """The weights, exclusions and votes that decide about one list."""
 
-    columns: Mapping[str, float]
+    weights: Mapping[str, float]
     """The weight of each column of scores."""
     excluded: frozenset[str] = frozenset()
     """Hypotheses of these origins may not win, nor vote."""
@@ -60,7 +60,7 @@ class ListWeights:
     @property
     def weighted(self) -> list[str]:
         """The columns whose weight is not 0."""
-        return [name for name, weight in self.columns.items() if weight]
+        return [name for name, weight in self.weights.items() if weight]
 
 
 WeightsOf = Mapping[str, float] | Callable[[NbestList], ListWeights]
@@ -112,7 +112,7 @@ def combine(nbest: NbestList, weights: WeightsOf) -> Floats:
     list_weights = weights_for(nbest, weights)
     combined = np.zeros(len(nbest.hypotheses))
     impossible = np.zeros(len(combined), dtype=bool)
-    for name, weight in list_weights.columns.items():
+    for name, weight in list_weights.weights.items():
         if weight == 0:
             continue
         if name == FIRST_PASS and list_weights.mixture is not None:
