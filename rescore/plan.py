@@ -304,9 +304,7 @@ class _Resolver:
             )
 
     def _metrics(self) -> tuple[Metric, ...]:
-        """Return the objective of tuning, and the further metrics of reports. The
-        situation gets the options of metrics and the objective, which features read.
-        """
+        """Return all metrics, and give the situation the options and the objective."""
         at = self._at
         named_metrics = list(map(METRICS.check, self._config.metrics))
         at.measuring = self._measuring(named_metrics)
@@ -374,8 +372,7 @@ class _Resolver:
         else:
             name = default_metric(known)
         if at.dev and any(nbest.references for nbest in at.lists):
-            # raises if the metric does not suit the test lists: dev lists may have
-            # words that test lists lack
+            # raises an error about test lists: dev lists may have words that they lack
             choose_metric(name, at.lists, at.measuring)
         metric = choose_metric(name, at.tuning_lists, at.measuring)
         if metric.learned and at.tunes:
@@ -497,13 +494,7 @@ class _Resolver:
         norm: str,
         specs: Sequence[str | None],
     ) -> tuple[LanguageModel, ...]:
-        """Return the models, each with a name, and so a column, of its own.
-
-        Args:
-            loaded: The loaded models.
-            norm: How their token scores are normalised.
-            specs: As in `resolve`.
-        """
+        """Return the models, each with a name, and so a column, of its own."""
         at = self._at
         names = specs or single_specs(self._config.lms)
         given = [name for name in names if name is not None]
