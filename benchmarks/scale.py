@@ -18,9 +18,9 @@ import torch
 from rescore import formats
 from rescore.lms import load
 from rescore.lms.base import DEFAULT, Question, without_context
-from rescore.lms.context import in_place
+from rescore.lms.context import with_needed_neighbours
 from rescore.scoring.cluster import Cluster
-from rescore.scoring.local import windows
+from rescore.scoring.local import windows_of_lists
 
 
 def main() -> None:
@@ -37,7 +37,9 @@ def main() -> None:
                 one.text for placed in part for one in placed.nbest.hypotheses
             )
         )
-        for part in list(windows(in_place([], lists)))[: arguments.windows]
+        for part in list(windows_of_lists(with_needed_neighbours([], lists)))[
+            : arguments.windows
+        ]
     ]
     number = sum(map(len, batches))
     print(

@@ -30,9 +30,19 @@ if __name__ == "__main__":
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
     name, output, sources, *language = sys.argv[1:]
-    model, tokenizer = AutoModelForSeq2SeqLM.from_pretrained(name), AutoTokenizer.from_pretrained(name)
-    options = {"forced_bos_token_id": tokenizer.convert_tokens_to_ids(language[0])} if language else {}
-    with open(sources, encoding="utf-8") as lines, open(output, "w", encoding="utf-8") as file:
+    model, tokenizer = (
+        AutoModelForSeq2SeqLM.from_pretrained(name),
+        AutoTokenizer.from_pretrained(name),
+    )
+    options = (
+        {"forced_bos_token_id": tokenizer.convert_tokens_to_ids(language[0])}
+        if language
+        else {}
+    )
+    with (
+        open(sources, encoding="utf-8") as lines,
+        open(output, "w", encoding="utf-8") as file,
+    ):
         for number, line in enumerate(lines, 1):
             hyps = hypotheses(model, tokenizer, line.strip(), **options)
             entry = {"id": str(number), "src": line.strip(), "hyps": hyps}

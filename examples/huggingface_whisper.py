@@ -17,7 +17,9 @@ def hypotheses(model, processor, audio, prompt, size=10, **options):
     import torch
     from transformers import GenerationMixin
 
-    features = processor(audio, sampling_rate=16_000, return_tensors="pt").input_features.to(model.device)
+    features = processor(
+        audio, sampling_rate=16_000, return_tensors="pt"
+    ).input_features.to(model.device)
     beams = GenerationMixin.generate(
         model,
         features,
@@ -41,12 +43,23 @@ if __name__ == "__main__":
     from transformers import WhisperForConditionalGeneration, WhisperProcessor
 
     name, output, *recordings = sys.argv[1:]
-    model, processor = WhisperForConditionalGeneration.from_pretrained(name), WhisperProcessor.from_pretrained(name)
-    marks = ["<|startoftranscript|>", "<|en|>", "<|transcribe|>", "<|notimestamps|>"]  # models *.en have no middle two
+    model, processor = (
+        WhisperForConditionalGeneration.from_pretrained(name),
+        WhisperProcessor.from_pretrained(name),
+    )
+    marks = [
+        "<|startoftranscript|>",
+        "<|en|>",
+        "<|transcribe|>",
+        "<|notimestamps|>",
+    ]  # models *.en have no middle two
     prompt = processor.tokenizer.convert_tokens_to_ids(marks)
     with open(output, "w", encoding="utf-8") as file:
         for path in recordings:
             audio, rate = soundfile.read(path)
             assert rate == 16_000, f"{path}: resample to 16 kHz"
             hyps = hypotheses(model, processor, audio, prompt)
-            file.write(json.dumps({"id": Path(path).stem, "hyps": hyps}, ensure_ascii=False) + "\n")
+            file.write(
+                json.dumps({"id": Path(path).stem, "hyps": hyps}, ensure_ascii=False)
+                + "\n"
+            )

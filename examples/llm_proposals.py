@@ -26,7 +26,9 @@ def corrections(nbest: rescore.NbestList, url: str, model: str) -> list[str]:
     message = {"role": "user", "content": PROMPT.format(list=texts, number=NUMBER)}
     body = {"model": model, "messages": [message], "temperature": 0, "max_tokens": 600}
     request = urllib.request.Request(
-        f"{url}/v1/chat/completions", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        f"{url}/v1/chat/completions",
+        json.dumps(body).encode(),
+        {"Content-Type": "application/json"},
     )
     with urllib.request.urlopen(request, timeout=120) as answer:
         content = json.load(answer)["choices"][0]["message"]["content"]
@@ -40,5 +42,9 @@ if __name__ == "__main__":
         for nbest in rescore.read(path):
             # A list needs a hypothesis: the first one where the model writes nothing.
             texts = corrections(nbest, url, model) or [nbest.hypotheses[0].text]
-            hyps = [{"text": text, "score": -float(rank)} for rank, text in enumerate(texts)]
-            file.write(json.dumps({"id": nbest.id, "hyps": hyps}, ensure_ascii=False) + "\n")
+            hyps = [
+                {"text": text, "score": -float(rank)} for rank, text in enumerate(texts)
+            ]
+            file.write(
+                json.dumps({"id": nbest.id, "hyps": hyps}, ensure_ascii=False) + "\n"
+            )

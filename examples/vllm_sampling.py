@@ -10,8 +10,20 @@ if __name__ == "__main__":
     with open(prompts, encoding="utf-8") as lines:
         sources = [line.strip() for line in lines]
     # With logprobs, cumulative_logprob is the sum of the natural logarithms of the sampled tokens.
-    sampling = SamplingParams(n=10, temperature=0.7, top_p=0.95, max_tokens=256, logprobs=0, seed=1)
+    sampling = SamplingParams(
+        n=10, temperature=0.7, top_p=0.95, max_tokens=256, logprobs=0, seed=1
+    )
     with open(output, "w", encoding="utf-8") as file:
-        for number, (source, answer) in enumerate(zip(sources, LLM(name).generate(sources, sampling), strict=True), 1):
-            hyps = [{"text": choice.text.strip(), "score": choice.cumulative_logprob} for choice in answer.outputs]
-            file.write(json.dumps({"id": str(number), "src": source, "hyps": hyps}, ensure_ascii=False) + "\n")
+        for number, (source, answer) in enumerate(
+            zip(sources, LLM(name).generate(sources, sampling), strict=True), 1
+        ):
+            hyps = [
+                {"text": choice.text.strip(), "score": choice.cumulative_logprob}
+                for choice in answer.outputs
+            ]
+            file.write(
+                json.dumps(
+                    {"id": str(number), "src": source, "hyps": hyps}, ensure_ascii=False
+                )
+                + "\n"
+            )

@@ -24,4 +24,6 @@ if __name__ == "__main__":
             phrases.append(recognizer.FinalResult())
         # A phrase a line; confidences are scores of the decoder, not probabilities.
         lines = [" ".join(phrase.split()) + "\n" for phrase in phrases]
-        (Path(folder) / f"{Path(path).stem}.json").write_text("".join(lines), encoding="utf-8")
+        (Path(folder) / f"{Path(path).stem}.json").write_text(
+            "".join(lines), encoding="utf-8"
+        )

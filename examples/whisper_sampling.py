@@ -17,7 +17,9 @@ def faster(name):
     model = WhisperModel(name)
 
     def segments(path, temperature):
-        parts, _ = model.transcribe(path, temperature=temperature, best_of=1, condition_on_previous_text=False)
+        parts, _ = model.transcribe(
+            path, temperature=temperature, best_of=1, condition_on_previous_text=False
+        )
         return [(part.text, part.avg_logprob, len(part.tokens)) for part in parts]
 
     return segments
@@ -30,8 +32,13 @@ def openai(name):
     model = whisper.load_model(name)
 
     def segments(path, temperature):
-        result = model.transcribe(path, temperature=temperature, condition_on_previous_text=False)
-        return [(part["text"], part["avg_logprob"], len(part["tokens"])) for part in result["segments"]]
+        result = model.transcribe(
+            path, temperature=temperature, condition_on_previous_text=False
+        )
+        return [
+            (part["text"], part["avg_logprob"], len(part["tokens"]))
+            for part in result["segments"]
+        ]
 
     return segments
 

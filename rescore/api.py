@@ -92,8 +92,8 @@ def read(
     """
     from rescore import formats
     from rescore.formats.audio import with_audio
+    from rescore.option_readers import check_read
     from rescore.parts import FORMATS
-    from rescore.taken import check_read
 
     for name, value in (("sources", sources), ("s2s", s2s), ("format", format)):
         if not isinstance(value, str | Path | None):

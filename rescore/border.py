@@ -18,7 +18,7 @@ from rescore.columns import FIRST_PASS, FROM_FILE, SUM
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
-from rescore.lms import ComputeOptions, LanguageModel, each, load
+from rescore.lms import ComputeOptions, LanguageModel, load, single_specs
 from rescore.lms.cache import Cached
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
@@ -91,7 +91,7 @@ def as_models(
     models: list[LanguageModel] = []
     for item in given:
         if isinstance(item, str):
-            for name in each([item]):
+            for name in single_specs([item]):
                 models.append(loaded(name, **(loading or {})))
         else:
             models.append(_as_model(item))
@@ -125,7 +125,7 @@ def specs_of(given: Iterable[str | LanguageModel | Scorer]) -> list[str | None]:
     specs: list[str | None] = []
     for item in given:
         if isinstance(item, str):
-            specs += each([item])
+            specs += single_specs([item])
         else:
             specs.append(None)
     return specs
@@ -217,7 +217,10 @@ def _checked_list(function: str, nbest: NbestList) -> NbestList:
         _check_kind(place, "scores", item.scores, Mapping, "a dictionary")
     check_scores(nbest, f"rescore.{function}: utterance {nbest.id}")
     header = nbest.header
-    if not (header.name or header.means) and SUM in nbest.hypotheses[0].scores:
+    if (
+        not (header.name or header.scores_are_means)
+        and SUM in nbest.hypotheses[0].scores
+    ):
         header = header.with_records({SUM: FROM_FILE, **header.records})
     if header is nbest.header and not isinstance(nbest.references, str):
         return nbest

@@ -67,8 +67,8 @@ FIRST_PASS = "s2s"
 """The column with the score that the toolkit ranked by."""
 
 RANK = "rank"
-"""What --s2s calls the order of the file: as a score, minus the natural log of the
-place.
+"""What --s2s calls the order of the file. As a score it is minus the natural log of the
+number of the hypothesis in its list, from 1.
 """
 
 SUM = "sum"
@@ -115,22 +115,25 @@ class Reserved:
 
 
 def reserved_columns() -> Mapping[str, Reserved]:
-    """Return the reserved names that have a role; a column of any other name is an
-    LM's, unless its record says more.
+    """Return the reserved names that have a role. `role_of_name` returns the role of
+    every other name.
     """
     return _of_features(FEATURES.changes).reserved_columns
 
 
 def forbidden_names() -> Collection[str]:
     """Return the names that no file and no user can give to a column: the names of
-    `reserved_columns`; the mark by which files used to tell new hypotheses; and the
-    name that files give to the first pass.
+    `reserved_columns`; `combined`, the name of the combined score in files, by which
+    files of old versions marked new hypotheses; and `score`, the name of the first pass
+    in files.
     """
     return _of_features(FEATURES.changes).forbidden_names
 
 
 def role_of_name(name: str) -> Role:
-    """Return what a column without a record is, as its name says."""
+    """Return what a column without a record is, as its name says: a reserved name has
+    its own role, the name of a metric is a measurement, any other name is an LM's.
+    """
     known = reserved_columns().get(name)
     if known is not None:
         return known.role
@@ -161,8 +164,10 @@ def new_word_origins() -> Sequence[str]:
     return _of_features(FEATURES.changes).new_word_origins
 
 
-def origins() -> Sequence[str]:
-    """Return all origins of hypotheses."""
+def all_origins() -> Sequence[str]:
+    """Return all origins of hypotheses: the first pass, and the origins that expansions
+    give to new hypotheses, with or without new words.
+    """
     return _of_features(FEATURES.changes).origins
 
 
@@ -178,17 +183,22 @@ class _Names:
 
 @cache
 def _of_features(changes: int) -> _Names:
-    """Return the names of the features of the table, after so many changes to it."""
+    """Return the names that the features of the table keep for themselves.
+
+    Args:
+        changes: The number of changes to the table so far. It is not read: another
+            number only makes the cache forget the names before the change.
+    """
     first_pass = Reserved(Role.FIRST_PASS)
-    columns = dict.fromkeys((FIRST_PASS, SUM, FORMER_FIRST_PASS), first_pass)
-    origins = [FIRST_PASS_ORIGIN]
-    new_word_origins: list[str] = []
+    reserved = dict.fromkeys((FIRST_PASS, SUM, FORMER_FIRST_PASS), first_pass)
+    known_origins = [FIRST_PASS_ORIGIN]
+    with_new_words: list[str] = []
     for _, feature in FEATURES.loaded():
-        columns |= feature.reserved_columns
-        origins += [*feature.origins, *feature.new_words]
-        new_word_origins += feature.new_words
-    forbidden = frozenset({*columns, "combined", SCORE})
-    return _Names(columns, forbidden, origins, new_word_origins)
+        reserved |= feature.reserved_columns
+        known_origins += [*feature.origins, *feature.new_words]
+        with_new_words += feature.new_words
+    forbidden = frozenset({*reserved, "combined", SCORE})
+    return _Names(reserved, forbidden, known_origins, with_new_words)
 
 
 def free_name(name: str, taken: Collection[str] = ()) -> str:

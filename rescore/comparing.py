@@ -14,7 +14,7 @@ from rescore.columns import WORDS
 from rescore.config import Bonus, RunConfig
 from rescore.deciding import decide
 from rescore.errors import UserError
-from rescore.lms import LanguageModel, capabilities_of, each
+from rescore.lms import LanguageModel, capabilities_of, single_specs
 from rescore.lms.backends import ALL, parse
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
@@ -94,7 +94,7 @@ class _Reading:
 
 def _readings(plan: Plan, specs: Sequence[str]) -> list[_Reading]:
     """Return the models of each --lm, with a name."""
-    numbers = [len(each([spec])) for spec in specs]
+    numbers = [len(single_specs([spec])) for spec in specs]
     if sum(numbers) != len(plan.models):
         return [_Reading(lm.name, [lm]) for lm in plan.models]
     readings = []

@@ -1,5 +1,5 @@
-"""What is asked of an experiment: a field for each decision. `rescore.plan` decides
-what is left open.
+"""What is asked of an experiment: a field for each choice. `rescore.plan` makes the
+choices that are left open.
 """
 
 from __future__ import annotations
@@ -55,11 +55,16 @@ def _norm(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig(Declared):
-    """What was asked for: one field per decision. None, or an empty value, leaves the
-    decision to `rescore.plan`.
+    """What was asked for: one field per choice. None, or an empty value, leaves the
+    choice to `rescore.plan`.
 
-    `common` options are in the short help. A field with `parts` holds the values of the
-    options of all parts of a table.
+    A field that is an option of the command line says more about the option:
+
+        common      the short help has the option
+        parts       the field holds the values of the options of all parts of a table
+        needs       the options without which the option is refused
+        describes   the table whose parts the help lists
+        harmless    the option cannot change a figure, so no signature has it
     """
 
     lms: tuple[str, ...] = ()
@@ -223,7 +228,7 @@ class RunConfig(Declared):
 
     @property
     def expands(self) -> bool:
-        """Whether lists get new hypotheses, so that their number is not known
-        before.
+        """Whether lists get new hypotheses, so that their number is not known before
+        they are expanded.
         """
         return any(self.expanding.values.values())

@@ -39,7 +39,7 @@ class Dataset(list[NbestList]):
         return self[0].header if self else NO_HEADER
 
     @property
-    def scores(self) -> list[str]:
+    def score_names(self) -> list[str]:
         """The names of the scores of hypotheses, in the order of the file."""
         return list(self[0].hypotheses[0].scores) if self else []
 
@@ -59,7 +59,7 @@ class Dataset(list[NbestList]):
         return of_models or columns
 
     @property
-    def is_ranked(self) -> bool:
+    def is_order_only(self) -> bool:
         """Whether the first pass is the order of the lists: minus the natural log of
         the rank, as for lists without scores. Lists of one hypothesis do not count.
         """
@@ -71,9 +71,9 @@ class Dataset(list[NbestList]):
         return bool(several)
 
     @property
-    def searched_with(self) -> str:
-        """The component of the first pass that is a language model's score, by its
-        name, such as ESPnet's `lm`; empty if no component is known to be one.
+    def first_pass_lm(self) -> str:
+        """The name of the component of the first pass that is a language model's score,
+        such as ESPnet's `lm`; empty if no component is known to be such a score.
         """
         for name in self.columns(Role.COMPONENT):
             parts = re.split(r"[^a-z]+", name.lower())

@@ -26,7 +26,9 @@ class Decided:
 
     lists: Sequence[NbestList]
     weights: Weights
-    """The weights that decided; of folds, the weights of all lists together."""
+    """The weights that decided. With folds: the weights tuned on all lists, which
+    decided no list; `weights_of_lists` decided.
+    """
     decision: Decision
     """How a text was chosen from each list; with folds, each list has the decision of
     its own weights.
@@ -40,13 +42,17 @@ class Decided:
         """The text of each list with the best first-pass score."""
         return first_pass(self.lists).texts
 
-    def ranked(self) -> Iterator[tuple[NbestList, str]]:
+    def sorted_lists(self) -> Iterator[tuple[NbestList, str]]:
         """Yield each list, sorted by the combined score that it was decided with, and
         the text that was chosen for it: the text of the first hypothesis, or a new text
         that no hypothesis has (rover).
         """
-        every = self.weights_of_lists or [self.weights] * len(self.lists)
-        for nbest, text, weights in zip(self.lists, self.texts, every, strict=True):
+        deciding_weights = self.weights_of_lists
+        if not deciding_weights:
+            deciding_weights = [self.weights] * len(self.lists)
+        for nbest, text, weights in zip(
+            self.lists, self.texts, deciding_weights, strict=True
+        ):
             yield sorted_by_score(nbest, weights.of, text), text
 
 
@@ -77,7 +83,7 @@ def decide(
     decision = decision or weights.decision
     suitable = suited(weights, lists, force or weights.tuned.forced)
     if decision.uses_posteriors:
-        warn_of_twice(lists, decision, suitable)
+        warn_of_repeated_texts(lists, decision, suitable)
     texts = _texts(metric, lists, suitable, decision, weights_of_lists)
     return Decided(lists, suitable, decision, texts, weights_of_lists)
 
@@ -104,7 +110,7 @@ def decide_parts(
     for lists in parts:
         suitable = suited(weights, lists, force or weights.tuned.forced)
         if not warned and decision.uses_posteriors:
-            warned = warn_of_twice(lists, decision, suitable)
+            warned = warn_of_repeated_texts(lists, decision, suitable)
         texts = _texts(metric, lists, suitable, decision)
         yield Decided(lists, suitable, decision, texts)
 
@@ -134,7 +140,7 @@ def _texts(
     return texts
 
 
-def warn_of_twice(
+def warn_of_repeated_texts(
     lists: Iterable[NbestList], decision: Decision, weights: Weights
 ) -> bool:
     """Warn where a decision by posteriors adds the posteriors of one text with

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from rescore.columns import Column, origins
+from rescore.columns import Column, all_origins
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
@@ -116,7 +116,7 @@ def expanded(
 
 def _with_known_origins(lists: Iterable[NbestList]) -> Iterator[NbestList]:
     """Yield lists whose hypotheses have origins that features declare."""
-    known = frozenset(origins())
+    known = frozenset(all_origins())
     for nbest in lists:
         for hypothesis in nbest.hypotheses:
             if hypothesis.origin not in known:

@@ -79,12 +79,12 @@ def check_card_suits(config: RunConfig, lists: Sequence[NbestList]) -> None:
     several = Dataset(lists)
     instead = "give --dev LISTS, --folds 5 or --weight NUMBER"
     weight = f"the weight {recommended_weight(spec):g} of {spec}'s card"
-    if several.is_ranked:
+    if several.is_order_only:
         raise UserError(
             f"{several.header.prefix}the first pass is the rank, not a score, and"
             f" {weight} is for log-probabilities; {instead}"
         )
-    component = several.searched_with
+    component = several.first_pass_lm
     if component and weight_spread(spec) is not None:
         raise UserError(
             f"{several.header.prefix}the first pass has a language model already"
@@ -92,7 +92,7 @@ def check_card_suits(config: RunConfig, lists: Sequence[NbestList]) -> None:
         )
     tuned_on = weight_spread(spec)
     spread = several.spread
-    if tuned_on is None or spread is None or several.header.means:
+    if tuned_on is None or spread is None or several.header.scores_are_means:
         return
     if spread * NARROW < tuned_on:
         raise UserError(
@@ -110,7 +110,7 @@ def no_columns(name: str, lists: Sequence[NbestList]) -> str:
         lists: The lists, which may have scores of the toolkit.
     """
     message = f"{name}: no column of LM scores; add one with `rescore score`"
-    scores = Dataset.of(lists).scores
+    scores = Dataset.of(lists).score_names
     measured = Dataset.of(lists).columns(Role.MEASUREMENT)
     no_scores = (FIRST_PASS, TOKENS, *measured)
     others = [column for column in scores if column not in no_scores]

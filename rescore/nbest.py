@@ -41,7 +41,10 @@ words.
 """
 
 
-_count = lru_cache(maxsize=1 << 18)(lambda cut_words, text: len(cut_words(text)))
+@lru_cache(maxsize=1 << 18)
+def _number_of_words(cut_words: Callable[[str], Sequence[str]], text: str) -> int:
+    """Return the number of words of a text, computed once."""
+    return len(cut_words(text))
 
 
 @dataclass(slots=True)
@@ -102,7 +105,9 @@ without it.
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What holds for all lists of a file, or of a stage: found once, at the border."""
+    """What holds for all lists of a file, or of a stage. It is found once, when lists
+    are read or handed over (`rescore/border.py`).
+    """
 
     name: str = field(default="", compare=False)
     """The file, for messages; empty for lists of no file."""
@@ -112,7 +117,7 @@ class Header:
     """
     translates: bool = False
     """Whether a toolkit of translation wrote the lists: BLEU measures them."""
-    means: bool = False
+    scores_are_means: bool = False
     """Whether first-pass scores are means over tokens, as fairseq's."""
     cut_words: Callable[[str], Sequence[str]] = field(default=str.split, compare=False)
     """Cuts a text into the words that the column `words` counts; a plan sets it to the
@@ -209,12 +214,19 @@ class NbestList:
         Args:
             name: The column.
 
+        Returns:
+            A score for each hypothesis. A part of the toolkit's own score is 0 where a
+            hypothesis lacks it. The column `words` is counted if the list lacks it.
+
         Raises:
-            UserError: A hypothesis has no such score.
+            UserError: A hypothesis has no such score, and the column is no part of the
+                toolkit's own score.
         """
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
             cut_words = self.header.cut_words
-            return [float(_count(cut_words, one.text)) for one in self.hypotheses]
+            return [
+                float(_number_of_words(cut_words, one.text)) for one in self.hypotheses
+            ]
         column = self.header.records.get(name)
         try:
             if column is not None and column.is_component:
@@ -256,7 +268,7 @@ def check_scores(nbest: NbestList, place: str) -> None:
     """
     if not nbest.hypotheses:
         raise UserError(f"{place}: no hypotheses; give each list one or more")
-    for rank, hypothesis in enumerate(nbest.hypotheses, 1):
+    for number, hypothesis in enumerate(nbest.hypotheses, 1):
         scores = hypothesis.scores
         if hypothesis.combined is not None:
             scores = {**scores, "combined": hypothesis.combined}
@@ -265,12 +277,12 @@ def check_scores(nbest: NbestList, place: str) -> None:
                 usable = score < math.inf  # NaN is not, either
             except TypeError:
                 raise UserError(
-                    f"{place}, hypothesis {rank}: score {name} is {score!r}; give a"
+                    f"{place}, hypothesis {number}: score {name} is {score!r}; give a"
                     " number, natural log"
                 ) from None
             if not usable:
                 raise UserError(
-                    f"{place}, hypothesis {rank}: score {name} is {score}; decode it"
+                    f"{place}, hypothesis {number}: score {name} is {score}; decode it"
                     " again or remove it"
                 )
 
@@ -290,8 +302,14 @@ def own_indices(nbest: NbestList) -> list[int]:
 def new_word_origins_in(
     lists: Iterable[NbestList], header: Header, columns: Collection[str]
 ) -> list[str]:
-    """Return the origins with new words that lists with these columns have, or would
-    have if an expansion had proposed something.
+    """Return the origins with new words that may occur in lists.
+
+    Args:
+        lists: The lists.
+        header: Their header.
+        columns: The names of the columns in use. If an expansion added one of them, the
+            result is all origins with new words, though the expansion may have proposed
+            nothing for these lists; else it is the origins of the hypotheses.
     """
     present = {hypothesis.origin for nbest in lists for hypothesis in nbest.hypotheses}
     if any(comes_from_expansion(name, header.records.get(name)) for name in columns):
@@ -502,11 +520,11 @@ CONTENT = "2"
 
 
 def content_key(nbest: NbestList) -> str:
-    """Return a key by which lists are put in an order that says nothing but what the
-    lists say: samples and folds are drawn in this order.
+    """Return a key that sorts lists by their content alone, not by their id or their
+    place in the file. Samples and folds are drawn in this order.
 
     The references and the source come first, so that the outputs of several systems for
-    the same utterances have one order. The id and the place in the file do not count.
+    the same utterances have one order.
     """
     about = _digest([nbest.references, nbest.source])
     return about + _digest(sorted(_rows(nbest, ())))

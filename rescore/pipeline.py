@@ -32,13 +32,13 @@ from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.expansion import expanded
 from rescore.lms import LanguageModel, record_of
-from rescore.lms.context import in_place
+from rescore.lms.context import with_needed_neighbours
 from rescore.metrics import Metric
 from rescore.metrics.folds import Folds
 from rescore.nbest import NbestList, in_parts, with_header
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Results, evaluate
-from rescore.scoring import OnProgress, OnScores, add_columns, windows
+from rescore.scoring import OnProgress, OnScores, add_columns, windows_of_lists
 from rescore.scoring.shards import Shards
 from rescore.tuning import Tuned, TunedBy, Weights, tune_weights, tuned_in_folds
 from rescore.tuning.folds import (
@@ -94,7 +94,9 @@ class Outcome:
 
     @property
     def weights(self) -> Weights:
-        """The weights that decided; of folds, the weights of all lists together."""
+        """The weights that decided. With folds: the weights tuned on all lists, which
+        decided no list; `decided.weights_of_lists` decided.
+        """
         return self.decided.weights
 
     @property
@@ -142,14 +144,14 @@ def run(
     plan = resolve(config, lists, dev, load)
     clock = _Clock()
     warn_of_unused(lists, [*plan.tuned_columns, *plan.model_columns])
-    with clock.measure("scoring"):
+    with clock.time("scoring"):
         scored = list(score(plan, expand(plan, lists), progress))
         tuning_lists = scored if plan.folds else None
         if dev is not None:
             tuning_lists = list(score(plan, expand(plan, dev, dev=True), progress))
     if plan.models:
         warn_of_single(scored)
-    with clock.measure("tuning"):
+    with clock.time("tuning"):
         if tuning_lists is None:
             weights = plan.weights
             if weights.tuned.by is TunedBy.CARD:
@@ -163,7 +165,7 @@ def run(
         weights_of_lists: Sequence[Weights] = ()
         if plan.folds:
             weights, weights_of_lists = _in_folds(plan, plan.folds, weights, scored)
-    with clock.measure("evaluation"):
+    with clock.time("evaluation"):
         decided = decide_all(plan, weights, scored, weights_of_lists)
         results = measure(plan, decided)
     results.stages = clock.seconds
@@ -225,9 +227,9 @@ def score(
         progress: Is told how many hypotheses are scored.
         on_scores: Is given the scores of the tokens of each list.
     """
-    windows_of_lists = windows(in_place(plan.models, lists))
+    batches = windows_of_lists(with_needed_neighbours(plan.models, lists))
     for window in add_columns(
-        plan.models, windows_of_lists, plan.norm, plan.counted, progress, on_scores
+        plan.models, batches, plan.norm, plan.counted, progress, on_scores
     ):
         for item in window:
             yield item.nbest
@@ -253,7 +255,9 @@ def score_in_parts(
         for lm in plan.models
     ]
     shards = Shards(output, [*made_by, plan.norm, *(lm.name for lm in plan.counted)])
-    missing = shards.missing(windows(in_place(plan.models, lists)), progress)
+    missing = shards.missing(
+        windows_of_lists(with_needed_neighbours(plan.models, lists)), progress
+    )
     shards.write(add_columns(plan.models, missing, plan.norm, plan.counted, progress))
 
 
@@ -282,9 +286,9 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
     if not lists:
         raise UserError("no lists to tune on")
     common_expansion_columns(lists)  # all lists have them, or no list
-    every = [*plan.tuned_columns, *plan.tuning.bonuses]
-    named = [name for name in every if name not in plan.tuned_by_default]
-    warn_of_constant(lists, named)
+    column_names = [*plan.tuned_columns, *plan.tuning.bonuses]
+    asked_for = [name for name in column_names if name not in plan.tuned_by_default]
+    warn_of_constant(lists, asked_for)
     tuned = Tuned.on(plan.tuning_set, lists)
     return tune_weights(plan.metric, lists, plan.tuned_columns, plan.tuning, tuned)
 
@@ -343,9 +347,9 @@ def apply(lists: Iterable[NbestList], weights: Weights, config: RunConfig) -> Ou
         UserError: A list lacks a column that has a weight, or the weights were tuned on
             scores of another model.
     """
-    every = list(lists)
-    plan = resolve(config, every, weights=weights)
-    decided = decide_all(plan, plan.weights, list(expand(plan, every)))
+    all_lists = list(lists)
+    plan = resolve(config, all_lists, weights=weights)
+    decided = decide_all(plan, plan.weights, list(expand(plan, all_lists)))
     return Outcome(plan, decided, measure(plan, decided))
 
 
@@ -354,7 +358,7 @@ def decide_stream(
     weights: Weights,
     lists: Iterable[NbestList],
     texts: bool = True,
-    expanded: bool = False,
+    is_expanded: bool = False,
 ) -> Iterator[tuple[NbestList, str]]:
     """Yield each list, sorted by the combined score, with the text chosen for it.
 
@@ -363,20 +367,22 @@ def decide_stream(
         weights: The weights.
         lists: The lists; a stream is read in parts.
         texts: Whether texts are chosen; else the text of the first hypothesis stands.
-        expanded: Whether the lists have the new hypotheses of the plan already.
+        is_expanded: Whether the lists have the new hypotheses of the plan already.
 
     Raises:
-        UserError: New hypotheses would be made by what was learned from these lists'
-            own references; weights were tuned on scores of another model.
+        UserError: An expansion learned from the references of these lists (`expand`);
+            weights were tuned on scores of another model.
     """
-    parts = in_parts(lists if expanded else expand(plan, lists), CHUNK)
+    if not is_expanded:
+        lists = expand(plan, lists)
+    parts = in_parts(lists, CHUNK)
     # Without texts the sorted list is the result: its first hypothesis has the best
     # score.
     decision = plan.decision_with(weights) if texts else Decision()
     for decided in deciding.decide_parts(
         plan.metric, parts, weights, decision, force=plan.force_weights
     ):
-        yield from decided.ranked()
+        yield from decided.sorted_lists()
 
 
 def rerank(
@@ -404,7 +410,7 @@ class _Clock:
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
-    def measure(self, name: str) -> Iterator[None]:
+    def time(self, name: str) -> Iterator[None]:
         began = time.perf_counter()
         yield
         self.seconds[name] = time.perf_counter() - began

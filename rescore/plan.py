@@ -31,7 +31,13 @@ from rescore.expansion import (
 )
 from rescore.features import Reason, Situation, WeightKind, all_features
 from rescore.given import check_card_suits, given_weights, no_columns
-from rescore.lms import LanguageModel, each, load_all, record_of, with_own_columns
+from rescore.lms import (
+    LanguageModel,
+    load_all,
+    record_of,
+    single_specs,
+    with_own_columns,
+)
 from rescore.metrics import (
     DEFAULTS,
     METRICS,
@@ -46,10 +52,10 @@ from rescore.metrics.folds import Folds, speakers, split
 from rescore.metrics.normalise import FLAGS
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
+from rescore.option_readers import check_read, flags_set
 from rescore.parts import FEATURES
 from rescore.refusals import check_decision, refuse_several_sources, refuse_tuning
 from rescore.reports.groups import labels
-from rescore.taken import check_read, flags_set
 from rescore.tuning import FIRST_PASS_ALONE, TunedBy, TuningOptions, Weights
 from rescore.tuning.agreement import Agreement
 from rescore.tuning.folds import choose_columns
@@ -63,7 +69,7 @@ Load = Callable[[], Sequence[LanguageModel]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All decisions about one experiment. The stages of `rescore.pipeline` execute
+    """All choices about one experiment. The stages of `rescore.pipeline` execute
     it.
     """
 
@@ -121,7 +127,7 @@ class Plan:
     references.
     """
     reasons: tuple[Reason, ...] = ()
-    """Why: one line for each decision."""
+    """Why: one line for each choice."""
 
     @property
     def metric(self) -> Metric:
@@ -148,17 +154,17 @@ def check(config: RunConfig) -> RunConfig:
         config: What was asked.
 
     Raises:
-        UserError: Two decisions contradict each other, or a decision lacks another.
+        UserError: Two options contradict each other, or an option needs another.
     """
     refuse_several_sources(config)
     config = with_needs_of_expansions(config)
-    decision_of(config)
+    decision_of(config)  # raises if an option does not suit the decision
     if not config.tunes:
         refuse_tuning(config)
     for feature in all_features().values():
         feature.check(config)
     if not config.tunes and config.lms:
-        given_weights(config, each(config.lms))  # raises if weights are missing
+        given_weights(config, single_specs(config.lms))  # raises if weights are missing
     return config
 
 
@@ -179,7 +185,8 @@ def resolve(
         lists: The lists of the experiment, or the first lists of a stream.
         dev: The dev lists, if there are any.
         load: Loads the models; None if `config.lms` names them.
-        specs: The name of each loaded model, None for a model without a name.
+        specs: For each loaded model the name that --lm would have; None for a model
+            without such a name.
         weights: Weights that were tuned before; None to tune weights or to take the
             weights of the config.
         measures: Whether texts are decided or measured; a plan for scores alone has no
@@ -233,7 +240,9 @@ class _Resolver:
             decision = self._decision()
         cut_words = self._cut_words(metrics)
         expansions = self._expansions(cut_words)
-        norm = self._load_models(load, specs)
+        loaded = self._loaded(load)
+        norm = self._norm(loaded)
+        at.models = self._named_models(loaded, norm, specs)
         at.counted = self._counted()
         plan = Plan(
             models=at.models,
@@ -260,9 +269,10 @@ class _Resolver:
         """
         if not self._config.by_speaker:
             return None
-        self._check_referred("--by-speaker")
-        every = [*self._at.lists, *(self._at.dev or ())]
-        speakers([nbest.id for nbest in every], self._config.speaker)
+        self._check_references("--by-speaker")
+        all_lists = [*self._at.lists, *(self._at.dev or ())]
+        ids = [nbest.id for nbest in all_lists]
+        speakers(ids, self._config.speaker)  # raises if an id has no speaker
         return PairedTest(by_speaker=True, pattern=self._config.speaker)
 
     def _by(self) -> str | None:
@@ -273,11 +283,11 @@ class _Resolver:
         """
         by = self._config.by
         if by is not None and self._at.lists:
-            self._check_referred("--by")
-            labels(by, self._at.lists)
+            self._check_references("--by")
+            labels(by, self._at.lists)  # raises if there are no such groups
         return by
 
-    def _check_referred(self, option: str) -> None:
+    def _check_references(self, option: str) -> None:
         """See that lists have references where an option needs them.
 
         Args:
@@ -294,7 +304,7 @@ class _Resolver:
             )
 
     def _metrics(self) -> tuple[Metric, ...]:
-        """Return the objective of tuning, and the further metrics of reports."""
+        """Return all metrics, and give the situation the options and the objective."""
         at = self._at
         named_metrics = list(map(METRICS.check, self._config.metrics))
         at.measuring = self._measuring(named_metrics)
@@ -362,9 +372,9 @@ class _Resolver:
         else:
             name = default_metric(known)
         if at.dev and any(nbest.references for nbest in at.lists):
-            # dev lists may have words that test lists lack
+            # raises an error about test lists: dev lists may have words that they lack
             choose_metric(name, at.lists, at.measuring)
-        metric = choose_metric(name, at.basis, at.measuring)
+        metric = choose_metric(name, at.tuning_lists, at.measuring)
         if metric.learned and at.tunes:
             name = metric.name.lower()
             raise UserError(
@@ -393,7 +403,7 @@ class _Resolver:
 
     def _reported(self, name: str) -> Metric:
         """Return a further metric of reports."""
-        return choose_metric(name, self._at.shown, self._at.measuring)
+        return choose_metric(name, self._at.reported_lists, self._at.measuring)
 
     def _metrics_of_features(self, metrics: Sequence[Metric]) -> list[Metric]:
         """Return the further metrics that features ask for.
@@ -470,26 +480,30 @@ class _Resolver:
                 expansions.append(expansion)
         return tuple(expansions)
 
-    def _load_models(self, load: Load | None, specs: Sequence[str | None]) -> str:
-        """Load the models, give each a column of its own, and return how their token
-        scores are normalised.
-        """
-        at = self._at
-        loaded: Sequence[LanguageModel] = ()
+    def _loaded(self, load: Load | None) -> Sequence[LanguageModel]:
+        """Return the language models, loaded."""
         if load:
-            loaded = load()
-        elif self._config.lms:
-            loaded = load_all(self._config.lms)
-        norm = self._norm(loaded)
-        names = specs or each(self._config.lms)
+            return load()
+        if self._config.lms:
+            return load_all(self._config.lms)
+        return ()
+
+    def _named_models(
+        self,
+        loaded: Sequence[LanguageModel],
+        norm: str,
+        specs: Sequence[str | None],
+    ) -> tuple[LanguageModel, ...]:
+        """Return the models, each with a name, and so a column, of its own."""
+        at = self._at
+        names = specs or single_specs(self._config.lms)
         given = [name for name in names if name is not None]
         all_named = len(given) == len(names) == len(loaded)
-        models = with_own_columns(loaded, norm, at.sets, given if all_named else ())
+        models = with_own_columns(loaded, norm, at.all_sets, given if all_named else ())
         if self._config.lms or specs:
             for lm in models:
                 at.note(lm.name, lm.model, "all hypotheses")
-        at.models = tuple(models)
-        return norm
+        return tuple(models)
 
     def _norm(self, models: Sequence[LanguageModel]) -> str:
         """Return the normalisation of the config; else of the weights' columns; else of
@@ -505,7 +519,7 @@ class _Resolver:
                 why = "the weights were tuned on such scores"
                 at.note("normalisation", column.norm, why)
                 return column.norm
-        means = at.shown.header.means
+        means = at.reported_lists.header.scores_are_means
         norm = "mean" if means else NORM_SUM
         if models:
             why = f"first-pass scores are {'means' if means else 'sums'}"
@@ -588,7 +602,7 @@ class _Resolver:
         name = self._config.dev or "dev"
         if folds:
             name = f"{folds.number} folds by {folds.unit}"
-        at.note("weights", f"tuned on {name}", f"{len(at.basis):,} lists")
+        at.note("weights", f"tuned on {name}", f"{len(at.tuning_lists):,} lists")
         columns = self._weigh()
         by_score = plan.decision.is_best
         if by_score:
@@ -619,10 +633,12 @@ class _Resolver:
         at = self._at
         if at.weighted or self._config.columns or at.lists:
             return
-        if at.basis.header.systems:  # their votes are tuned
+        if at.tuning_lists.header.systems:  # their votes are tuned
             return
-        if at.basis:
-            raise UserError(no_columns(self._config.dev or "the lists", at.basis))
+        if at.tuning_lists:
+            raise UserError(
+                no_columns(self._config.dev or "the lists", at.tuning_lists)
+            )
 
     def _folds(self) -> Folds | None:
         """Return how the lists are cut into folds; None for lists that are not cut."""
@@ -643,9 +659,9 @@ class _Resolver:
             for feature in self._features.values():
                 at.weighted += tuple(feature.weighted_alone(at))
         columns = tuple(dict.fromkeys(at.score_columns))
-        named = ", ".join(columns) or "none"
+        column_names = ", ".join(columns) or "none"
         # the columns come before the reasons of the features
-        reason = Reason("columns", named, "their weights are tuned")
+        reason = Reason("columns", column_names, "their weights are tuned")
         at.reasons.insert(columns_at, reason)
         return columns
 
@@ -708,10 +724,10 @@ def check_unmeasured(
     instead: str,
     compares_words: bool = False,
 ) -> None:
-    """See that options of metrics have a meaning where nothing is measured.
+    """Refuse options of metrics that nothing reads, in a command that measures nothing.
 
-    A decision by posteriors, a bonus of words and new hypotheses read them. Options of
-    figures alone, such as how errors are named, have no meaning.
+    A decision by posteriors, a bonus of words and new hypotheses read options of
+    metrics, but not the options of figures alone, such as how errors are named.
 
     Args:
         config: What was asked.
@@ -727,7 +743,7 @@ def check_unmeasured(
         given["metrics"] = "--metric"
     is_best = decision_of(config, weights).is_best
     counts = weights.weights.keys() & units().keys()
-    unread = {"align"}
+    unread = {"align"}  # --align only names the errors of figures
     if is_best and not config.expands and not counts:
         unread = {*given}
         if compares_words:

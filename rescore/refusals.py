@@ -45,9 +45,9 @@ from rescore.errors import OptionError, UserError, did_you_mean, takes_no
 from rescore.files import absent
 from rescore.lms import ComputeOptions
 from rescore.metrics.normalise import FLAGS
+from rescore.option_readers import check_read, options_of
 from rescore.options import Field, Option, flattened, several
 from rescore.parts import DECISIONS, FEATURES
-from rescore.taken import check_read, options_of
 
 WORDS = ("metrics", "normaliser", *FLAGS)
 """The fields that a road takes which measures nothing, but compares words: the metric

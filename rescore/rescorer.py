@@ -177,7 +177,7 @@ class Rescorer:
         """Return the plan for lists; it depends on whether they are ranked by means,
         and whether they have sources.
         """
-        means = Dataset.of(lists).header.means
+        means = Dataset.of(lists).header.scores_are_means
         have_sources = any(nbest.source is not None for nbest in lists)
         traits = means, have_sources
         if traits not in self._plans:
@@ -186,7 +186,7 @@ class Rescorer:
                 "",
                 [Hypothesis("", dict.fromkeys(columns, 0.0))],
                 source="" if have_sources else None,
-                header=Header(means=means),
+                header=Header(scores_are_means=means),
             )
             loaded = self._loaded
             self._plans[traits] = resolve(
@@ -259,7 +259,7 @@ class Rescorer:
         weights = plan.weights.of
         choices = []
         for nbest, text in pipeline.decide_stream(
-            plan, plan.weights, scored, expanded=True
+            plan, plan.weights, scored, is_expanded=True
         ):
             by_total = sorted_by_score(nbest, weights)
             totals = tuple(combine(by_total, weights).tolist())

@@ -18,10 +18,10 @@ HYPOTHESIS = Hypothesis("a b", {"s2s": -1.0, "lm": -2.0, "tokens": 3.0, "odd": 0
 
 
 def test_a_set_knows_its_columns() -> None:
-    header = Header("file", COLUMNS, means=True)
+    header = Header("file", COLUMNS, scores_are_means=True)
     lists = Dataset([NbestList("u", [HYPOTHESIS], header=header)])
     assert lists.header is header
-    assert lists.scores == ["s2s", "lm", "tokens", "odd"]
+    assert lists.score_names == ["s2s", "lm", "tokens", "odd"]
     assert lists.columns(Role.COUNT) == ["tokens"]
     assert lists.columns(Role.LM) == ["lm", "odd"]
     assert lists.model_columns == ["lm"]
@@ -35,7 +35,7 @@ def test_without_records_all_columns_are_of_models() -> None:
 def test_an_empty_set() -> None:
     lists = Dataset()
     assert not lists.header.records and not lists.header.systems
-    assert lists.scores == lists.columns(*Role) == lists.model_columns == []
+    assert lists.score_names == lists.columns(*Role) == lists.model_columns == []
 
 
 def test_a_set_is_returned_as_it_is() -> None:

@@ -78,7 +78,7 @@ def test_folds_decide_with_their_own_weights() -> None:
     first, lm = Weights({FIRST_PASS: 1.0}), Weights({FIRST_PASS: 0.0, "lm": 1.0})
     decided = decide(metric, lists, first, weights_of_lists=[first, lm, lm, first])
     assert decided.texts == ["a b 0", "a c 1", "a c 2", "a b 3"]
-    ranked = [nbest.hypotheses[0].text for nbest, _ in decided.ranked()]
+    ranked = [nbest.hypotheses[0].text for nbest, _ in decided.sorted_lists()]
     assert ranked == decided.texts
 
 

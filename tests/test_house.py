@@ -42,7 +42,7 @@ LAYERS = [
     ["nbest"],
     ["columns"],
     ["styles"],
-    ["taken"],
+    ["option_readers"],
     ["options"],
     ["parts"],
     ["files"],

@@ -17,6 +17,7 @@ from rescore.cli.train import trained_kinds
 from rescore.config import RunConfig
 from rescore.errors import OptionError, UserError
 from rescore.metrics import Normaliser
+from rescore.option_readers import check_read, options_of
 from rescore.options import Field, Option, OptionValues, flattened
 from rescore.parts import DECISIONS, FORMATS, METRICS
 from rescore.refusals import (
@@ -28,7 +29,6 @@ from rescore.refusals import (
     check_road,
     named,
 )
-from rescore.taken import check_read, options_of
 from tests.conftest import ROOT
 
 OPTIONS = {entry.name: entry for entry in flattened(RunConfig.declared())}

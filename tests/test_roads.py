@@ -185,7 +185,7 @@ def lists(feature: Feature, number: int, seed: int) -> list[NbestList]:
                 hypotheses,
                 (meant,),
                 None,
-                Header(records=components, means=feature.means),
+                Header(records=components, scores_are_means=feature.means),
             )
         )
     return result

@@ -63,8 +63,8 @@ equal.
 class Batch:
     """Lists with equally many hypotheses; hypotheses with the same words are one."""
 
-    places: list[int]
-    """(lists,) the place of each list among all"""
+    list_indices: list[int]
+    """(lists,) the index of each list among all"""
     words: Numbers
     """(lists, hypotheses, words) numbers from 1; -1 after the end"""
     lengths: npt.NDArray[np.intp]
@@ -81,7 +81,7 @@ class HeldNetworks(NamedTuple):
     """
 
     order: npt.NDArray[np.intp]
-    spoken: Numbers
+    positions: Numbers
     numbers: Numbers
 
 
@@ -108,11 +108,13 @@ class RoverOptions(Declared):
 
 
 class Ballots:
-    """The words of all hypotheses of all lists, prepared once for all scales."""
+    """The `Chooser` of `Rover`: the words of all hypotheses, cut and numbered once for
+    all scales.
+    """
 
     def __init__(
         self,
-        every: Sequence[Sequence[str]],
+        texts_of_lists: Sequence[Sequence[str]],
         normaliser: Normaliser,
         options: RoverOptions | None = None,
         usual: float = 1.0,
@@ -121,14 +123,14 @@ class Ballots:
         """Cut the texts into words.
 
         Args:
-            every: For each list, the text of each hypothesis.
+            texts_of_lists: For each list, the text of each hypothesis.
             normaliser: Says which words are the same.
             options: The options; None for the defaults.
             usual: The factor of no word if the options have none.
             times: For each list, the times of the pieces of each hypothesis
                 (`Hypothesis.times`); None if no list has times.
         """
-        self._every = every
+        self._texts_of_lists = texts_of_lists
         self._normaliser = normaliser
         self._usual = usual
         self._no_word = (options or RoverOptions()).factor(usual)
@@ -137,18 +139,20 @@ class Ballots:
         """For each list, the number of the words of each hypothesis: hypotheses with
         the same words are aligned once, with the sum of their posteriors.
         """
-        for texts in every:
+        for texts in texts_of_lists:
             distinct: dict[tuple[str, ...], int] = {}
             groups = []
             for text in texts:
-                own = tuple(normaliser(text))
-                groups.append(distinct.setdefault(own, len(distinct)))
+                text_words = tuple(normaliser(text))
+                groups.append(distinct.setdefault(text_words, len(distinct)))
             words.append(list(distinct))
             self._groups.append(np.array(groups))
         clocks: dict[int, list[Spans]] = {}
-        for place, own_times in enumerate(times or ()):
-            if any(own_times):
-                clocks[place] = self._clocks(place, words[place], own_times)
+        for list_index, list_times in enumerate(times or ()):
+            if any(list_times):
+                clocks[list_index] = self._clocks(
+                    list_index, words[list_index], list_times
+                )
         self._batches = list(_batches(words, clocks))
         self._tokens: dict[tuple[int, int], list[Token]] = {}
         """The tokens of each list and hypothesis that won somewhere."""
@@ -160,16 +164,16 @@ class Ballots:
         """
 
     def _clocks(
-        self, place: int, words: Sequence[Sequence[str]], times: Sequence[Spans]
+        self, list_index: int, words: Sequence[Sequence[str]], times: Sequence[Spans]
     ) -> list[Spans]:
         """Return the times of the words of the distinct hypotheses of a list, by the
         same clock; empty for a hypothesis without times.
         """
         clocks: list[Spans] = [()] * len(words)
-        for rank, group in enumerate(self._groups[place].tolist()):
+        for index, group in enumerate(self._groups[list_index].tolist()):
             if not clocks[group]:
-                text = self._every[place][rank]
-                clocks[group] = word_times(text, times[rank], self._normaliser)
+                text = self._texts_of_lists[list_index][index]
+                clocks[group] = word_times(text, times[index], self._normaliser)
         return synchronised(words, clocks)
 
     def near(self, preferences: Sequence[Floats]) -> Ballots:
@@ -181,8 +185,8 @@ class Ballots:
             order = _order(shares)
             rows = np.arange(len(order))[:, None]
             ordered = _ordered(batch, rows, order)
-            spoken, numbers, _ = networks(shares[rows, order], *ordered)
-            held._networks.append(HeldNetworks(order, spoken, numbers))
+            positions, numbers, _ = networks(shares[rows, order], *ordered)
+            held._networks.append(HeldNetworks(order, positions, numbers))
         return held
 
     def with_options(self, options: RoverOptions) -> Ballots:
@@ -198,28 +202,28 @@ class Ballots:
             preferences: The posteriors (hypotheses,) of each list.
         """
         factor = self._no_word
-        winners = [""] * len(self._every)
+        winners = [""] * len(self._texts_of_lists)
         for number, batch in enumerate(self._batches):
             shares, leaders = self._joint(batch, preferences)
             most = shares.max(axis=1)
             others = (1.0 - most) * max(factor, 1.0)
-            decided = most * min(factor, 1.0) > others + CERTAIN
-            for row in np.flatnonzero(decided).tolist():
-                place = batch.places[row]
+            is_certain = most * min(factor, 1.0) > others + CERTAIN
+            for row in np.flatnonzero(is_certain).tolist():
+                list_index = batch.list_indices[row]
                 leader = leaders[row, shares[row].argmax()]
-                winners[place] = self._text_of(place, int(leader))
-            left = np.flatnonzero(~decided)
+                winners[list_index] = self._text_of(list_index, int(leader))
+            left = np.flatnonzero(~is_certain)
             if not len(left):
                 continue
-            order, spoken, numbers, totals = self._counted(number, shares, left)
-            ranks, words = elected(spoken, numbers, totals, factor)
+            order, positions, numbers, totals = self._votes_in(number, shares, left)
+            ranks, words = elected(positions, numbers, totals, factor)
             leading = np.take_along_axis(leaders[left], order, axis=1)
             chosen = np.take_along_axis(leading, np.maximum(ranks, 0), axis=1)
             hypotheses = np.where(ranks < 0, -1, chosen)
             outcomes = np.stack([hypotheses, words], axis=1)
             for row, outcome in zip(left.tolist(), outcomes, strict=True):
-                place = batch.places[row]
-                winners[place] = self._text_of_vote(place, outcome)
+                list_index = batch.list_indices[row]
+                winners[list_index] = self._text_of_vote(list_index, outcome)
         return winners
 
     def _joint(
@@ -238,15 +242,16 @@ class Ballots:
         shares = np.zeros(batch.lengths.shape)
         leaders = np.zeros(batch.lengths.shape, dtype=np.intp)
         width = batch.lengths.shape[1]
-        for row, place in enumerate(batch.places):
-            groups = self._groups[place]
-            own = preferences[place]
-            shares[row] = np.bincount(groups, own, minlength=width)
-            worst_first = np.argsort(-own, kind="stable")[::-1]
-            leaders[row, groups[worst_first]] = worst_first  # the last one stays
+        for row, list_index in enumerate(batch.list_indices):
+            groups = self._groups[list_index]
+            posteriors = preferences[list_index]
+            shares[row] = np.bincount(groups, posteriors, minlength=width)
+            worst_first = np.argsort(-posteriors, kind="stable")[::-1]
+            # assigned last: the best of each group; of equals the first
+            leaders[row, groups[worst_first]] = worst_first
         return shares, leaders
 
-    def _counted(
+    def _votes_in(
         self, number: int, shares: Floats, rows: npt.NDArray[np.intp]
     ) -> tuple[npt.NDArray[np.intp], Numbers, Numbers, Floats]:
         """Return the votes in lists of a batch.
@@ -261,46 +266,46 @@ class Ballots:
             three arrays of `networks`.
         """
         batch = self._batches[number]
-        own = rows[:, None]
+        list_rows = rows[:, None]
         if self._networks:
             held = self._networks[number]
             order = held.order[rows]
             numbers = held.numbers[rows]
-            totals = shares_of(numbers, shares[own, order])
-            return order, held.spoken[rows], numbers, totals
+            totals = shares_of(numbers, shares[list_rows, order])
+            return order, held.positions[rows], numbers, totals
         order = _order(shares[rows])
-        ordered = _ordered(batch, own, order)
-        return order, *networks(shares[own, order], *ordered)
+        ordered = _ordered(batch, list_rows, order)
+        return order, *networks(shares[list_rows, order], *ordered)
 
-    def _text_of(self, place: int, hypothesis: int) -> str:
+    def _text_of(self, list_index: int, hypothesis: int) -> str:
         """Return the text of a hypothesis that wins in every slot."""
-        key = place, hypothesis
+        key = list_index, hypothesis
         if key not in self._texts:
-            self._texts[key] = rewritten(self._tokens_of(place, hypothesis))
+            self._texts[key] = rewritten(self._tokens_of(list_index, hypothesis))
         return self._texts[key]
 
-    def _text_of_vote(self, place: int, outcome: Numbers) -> str:
+    def _text_of_vote(self, list_index: int, outcome: Numbers) -> str:
         """Return the text of the words that win.
 
         Args:
-            place: The list.
+            list_index: The index of the list.
             outcome: (2, slots) the hypothesis of each slot, -1 for no word, and the
-                place of its word.
+                position of its word.
         """
-        key = place, outcome.tobytes()
+        key = list_index, outcome.tobytes()
         if key not in self._texts:
             chosen = []
             for hypothesis, word in outcome.T.tolist():
                 if hypothesis >= 0:
-                    chosen.append(self._tokens_of(place, hypothesis)[word])
+                    chosen.append(self._tokens_of(list_index, hypothesis)[word])
             self._texts[key] = rewritten(chosen)
         return self._texts[key]
 
-    def _tokens_of(self, place: int, hypothesis: int) -> list[Token]:
+    def _tokens_of(self, list_index: int, hypothesis: int) -> list[Token]:
         """Return the words of a hypothesis, cut once."""
-        key = place, hypothesis
+        key = list_index, hypothesis
         if key not in self._tokens:
-            text = self._every[place][hypothesis]
+            text = self._texts_of_lists[list_index][hypothesis]
             self._tokens[key] = tokens_of(text, self._normaliser)
         return self._tokens[key]
 
@@ -384,40 +389,42 @@ def _batches(
     """Yield batches of lists with equally many hypotheses of about the same length."""
     sizes = [(len(hypotheses), max(map(len, hypotheses))) for hypotheses in lists]
     batch: list[int] = []
-    for place in sorted(range(len(lists)), key=sizes.__getitem__):
-        number, longest = sizes[place]
+    for list_index in sorted(range(len(lists)), key=sizes.__getitem__):
+        number, longest = sizes[list_index]
         full = len(batch) == TOGETHER or len(batch) * (longest + 1) ** 2 >= CELLS
         if batch and (full or sizes[batch[0]][0] != number):
             yield _batch(batch, lists, clocks)
             batch = []
-        batch.append(place)
+        batch.append(list_index)
     if batch:
         yield _batch(batch, lists, clocks)
 
 
 def _batch(
-    places: list[int],
+    list_indices: list[int],
     lists: Sequence[Sequence[Sequence[str]]],
     clocks: Mapping[int, Sequence[Spans]],
 ) -> Batch:
     """Return some of the lists as a batch."""
-    sizes = [list(map(len, lists[place])) for place in places]
+    sizes = [list(map(len, lists[list_index])) for list_index in list_indices]
     lengths = np.array(sizes, dtype=np.intp)
     # all texts may be empty
     words = np.full((*lengths.shape, max(1, lengths.max())), -1, dtype=np.int32)
-    for row, place in enumerate(places):
+    for row, list_index in enumerate(list_indices):
         numbers: dict[str, int] = {}
-        for rank, hypothesis in enumerate(lists[place]):
-            own = [numbers.setdefault(word, len(numbers) + 1) for word in hypothesis]
-            words[row, rank, : len(hypothesis)] = own
+        for rank, hypothesis in enumerate(lists[list_index]):
+            for word in hypothesis:
+                numbers.setdefault(word, len(numbers) + 1)
+            numbered = [numbers[word] for word in hypothesis]
+            words[row, rank, : len(hypothesis)] = numbered
     clock = None
-    if not clocks.keys().isdisjoint(places):
+    if not clocks.keys().isdisjoint(list_indices):
         clock = np.full((*words.shape, 2), np.nan)
-        for row, place in enumerate(places):
-            for rank, spans in enumerate(clocks.get(place, ())):
+        for row, list_index in enumerate(list_indices):
+            for rank, spans in enumerate(clocks.get(list_index, ())):
                 if spans:
                     clock[row, rank, : len(spans)] = spans
-    return Batch(places, words, lengths, clock)
+    return Batch(list_indices, words, lengths, clock)
 
 
 class Rover(DecisionRule):

@@ -6,6 +6,7 @@ has no word in the slot. Lists with equally many hypotheses are aligned together
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -46,34 +47,86 @@ def networks(
         clock: (lists, hypotheses, words, 2) the times of words, as in `Batch`.
 
     Returns:
-        (lists, slots, hypotheses) places of words, -1 for none; the same as word
-        numbers, 0 for none; the posterior of each such word, or of none, in its slot.
+        (lists, slots, hypotheses) the position of the word in the hypothesis, -1 for
+        none; the same as word numbers, 0 for none; the posterior of each such word, or
+        of none, in its slot.
     """
-    number, depth, _ = words.shape
+    texts = _Texts(posteriors, words, lengths, clock)
+    network = _with_all(texts)
+    if network.depth > 2:
+        # The first hypotheses were aligned before the others were known.
+        network = _realigned(network, texts)
+    return network.positions, network.numbers, shares_of(network.numbers, posteriors)
+
+
+class _Texts(NamedTuple):
+    """The hypotheses of lists, as `networks` takes them."""
+
+    posteriors: Floats
+    words: Numbers
+    lengths: npt.NDArray[np.intp]
+    clock: Floats | None
+
+
+def _with_all(texts: _Texts) -> _Network:
+    """Return the networks of all hypotheses, which are aligned in their order.
+
+    Args:
+        texts: The hypotheses.
+    """
+    number, depth, _ = texts.words.shape
     network = _Network.empty(number)
-    ranks = list(range(depth))
-    # The first hypotheses were aligned before the others were known.
-    again = ranks if depth > 2 else []
-    for step, rank in enumerate([*ranks, *again]):
-        if step >= depth:
-            network = network.without_first(posteriors[:, rank])
-        own = words[:, rank]
-        apart = None
-        if clock is not None and network.numbers.size:
-            members = [*ranks[rank + 1 :], *ranks[:rank]] if step >= depth else ranks
-            spans = _slot_times(network.spoken, clock[:, members[: network.depth]])
-            apart = _apart(spans, clock[:, rank])
-        network = network.with_one_more(
-            posteriors[:, rank], own, lengths[:, rank], apart
-        )
-    return network.spoken, network.numbers, shares_of(network.numbers, posteriors)
+    for index in range(depth):
+        network = _with_hypothesis(network, range(index), texts, index)
+    return network
+
+
+def _realigned(network: _Network, texts: _Texts) -> _Network:
+    """Return the networks in which each hypothesis is aligned once more: it is taken
+    out and aligned with the network of all others.
+
+    Args:
+        network: The networks of all hypotheses, in their order.
+        texts: The hypotheses.
+    """
+    depth = network.depth
+    for index in range(depth):
+        others = [*range(index + 1, depth), *range(index)]
+        remaining = network.without_first(texts.posteriors[:, index])
+        network = _with_hypothesis(remaining, others, texts, index)
+    return network
+
+
+def _with_hypothesis(
+    network: _Network, members: Sequence[int], texts: _Texts, index: int
+) -> _Network:
+    """Return the networks with one more hypothesis, which comes last.
+
+    Args:
+        network: The networks.
+        members: The indices of their hypotheses, in the order of the networks.
+        texts: The hypotheses.
+        index: The index of the hypothesis that is added.
+    """
+    apart = None
+    if texts.clock is not None and network.numbers.size:
+        spans = _slot_times(network.positions, texts.clock[:, list(members)])
+        apart = _apart(spans, texts.clock[:, index])
+    return network.with_one_more(
+        texts.posteriors[:, index],
+        texts.words[:, index],
+        texts.lengths[:, index],
+        apart,
+    )
 
 
 class _Network(NamedTuple):
     """Confusion networks of lists while hypotheses are aligned with them."""
 
-    spoken: Numbers
-    """(lists, slots, hypotheses) places of words, -1 for none"""
+    positions: Numbers
+    """(lists, slots, hypotheses) the position of the word in the hypothesis, -1 for
+    none
+    """
     numbers: Numbers
     """(lists, slots, hypotheses) numbers of words, 0 for none"""
     shares: Floats
@@ -121,29 +174,32 @@ class _Network(NamedTuple):
         lists = np.arange(len(mass))[:, None]
         members = self.numbers.shape[2]
         # the texts may all be empty
-        own = words[:, : max(1, lengths.max(initial=0))]
-        tables = _tables(self.numbers, self.shares, own, mass, apart)
+        new_words = words[:, : max(1, lengths.max(initial=0))]
+        tables = _tables(self.numbers, self.shares, new_words, mass, apart)
         old, new, slots = _aligned(*tables, self.slots, lengths)
-        heard = np.take_along_axis(own, np.maximum(new, 0), axis=1)
+        heard = np.take_along_axis(new_words, np.maximum(new, 0), axis=1)
         heard = np.where(new >= 0, heard, 0)
         beside = (old < 0)[..., None]
         share = posterior[:, None, None]
-        if self.spoken.size:
-            spoken = np.where(beside, -1, self.spoken[lists, old])
+        if self.positions.size:
+            # `old` is -1 beside the slots; `where` replaces what -1 reads
+            positions = np.where(beside, -1, self.positions[lists, old])
             numbers = np.where(beside, 0, self.numbers[lists, old])
             shares = np.where(beside, mass[:, None, None], self.shares[lists, old])
         else:
-            spoken = np.full((*old.shape, members), -1, dtype=np.int32)
+            positions = np.full((*old.shape, members), -1, dtype=np.int32)
             numbers = np.zeros((*old.shape, members), dtype=np.int32)
             shares = np.broadcast_to(mass[:, None, None], numbers.shape)
         same = numbers == heard[..., None]
         shares = np.where(same, shares + share, shares)
-        others = np.where(same, shares, 0.0).max(axis=2, initial=0.0)
-        whole = np.maximum(others, share[..., 0])
+        # the posterior of the word in its slot: with the hypotheses that have the word,
+        # or of the new hypothesis alone
+        total = np.where(same, shares, 0.0).max(axis=2, initial=0.0)
+        word_share = np.maximum(total, share[..., 0])
         return _Network(
-            _with_last(spoken, new),
+            _with_last(positions, new),
             _with_last(numbers, heard),
-            _with_last(shares, whole),
+            _with_last(shares, word_share),
             slots,
             mass + posterior,
         )
@@ -161,7 +217,7 @@ class _Network(NamedTuple):
         order = np.argsort(~kept, axis=1, kind="stable")[:, : slots.max(initial=0)]
         lists = np.arange(len(order))[:, None]
         return _Network(
-            self.spoken[lists, order, 1:],
+            self.positions[lists, order, 1:],
             self.numbers[lists, order, 1:],
             shares[lists, order, 1:],
             slots,
@@ -177,19 +233,19 @@ def _with_last(
 
 
 def elected(
-    spoken: Numbers, numbers: Numbers, shares: Floats, no_word: float
+    positions: Numbers, numbers: Numbers, shares: Floats, no_word: float
 ) -> tuple[npt.NDArray[np.intp], Numbers]:
     """Return the winner of each slot.
 
     Args:
-        spoken: The places of words, as `networks` returns them.
+        positions: The positions of words, as `networks` returns them.
         numbers: The numbers of words, as `networks` returns them.
         shares: The posteriors of words, as `networks` returns them.
         no_word: Factor of the posterior of no word.
 
     Returns:
         (lists, slots) the hypothesis that gives the word, -1 for no word; (lists,
-        slots) the place of the word in the hypothesis.
+        slots) the position of the word in the hypothesis.
     """
     none = np.where(numbers == 0, shares, 0.0).max(axis=2, keepdims=True) * no_word
     totals = np.concatenate([none, np.where(numbers > 0, shares, -1.0)], axis=2)
@@ -197,7 +253,7 @@ def elected(
     equal = totals >= totals.max(axis=2, keepdims=True) - NEARLY
     winner = equal.argmax(axis=-1) - 1
     chosen = np.maximum(winner, 0)[..., None]
-    return winner, np.take_along_axis(spoken, chosen, axis=-1)[..., 0]
+    return winner, np.take_along_axis(positions, chosen, axis=-1)[..., 0]
 
 
 def shares_of(numbers: Numbers, posteriors: Floats) -> Floats:
@@ -229,8 +285,8 @@ def _aligned(
         lengths: (lists,) the number of words.
 
     Returns:
-        (lists, pairs) the slot, -1 for none; (lists, pairs) the place of the word, -1
-        for none; (lists,) how many.
+        (lists, pairs) the slot, -1 for none; (lists, pairs) the position of the word,
+        -1 for none; (lists,) the number of pairs.
     """
     lists = np.arange(len(slots))
     slot = slots - 1
@@ -266,18 +322,18 @@ def _aligned(
     )
 
 
-def _slot_times(spoken: Numbers, clock: Floats) -> Floats:
+def _slot_times(positions: Numbers, clock: Floats) -> Floats:
     """Return the earliest start and the latest end of the words of each slot, (lists,
     slots, 2); NaN without times.
 
     Args:
-        spoken: (lists, slots, hypotheses) the places of words, -1 for none.
+        positions: (lists, slots, hypotheses) the positions of words, -1 for none.
         clock: (lists, hypotheses, words, 2) the times of words.
     """
-    lists = np.arange(len(spoken))[:, None, None]
-    hypotheses = np.arange(spoken.shape[2])
-    times = clock[lists, hypotheses, np.maximum(spoken, 0)]
-    times = np.where(spoken[..., None] < 0, np.nan, times)
+    lists = np.arange(len(positions))[:, None, None]
+    hypotheses = np.arange(positions.shape[2])
+    times = clock[lists, hypotheses, np.maximum(positions, 0)]
+    times = np.where(positions[..., None] < 0, np.nan, times)
     starts = np.fmin.reduce(times[..., 0], axis=2)
     ends = np.fmax.reduce(times[..., 1], axis=2)
     return np.stack([starts, ends], axis=-1)
@@ -291,10 +347,10 @@ def _apart(slots: Floats, words: Floats) -> Flags:
         slots: (lists, slots, 2) the times of slots.
         words: (lists, words, 2) the times of words.
     """
-    own = slots.transpose(1, 0, 2)[:, None]
-    others = words.transpose(1, 0, 2)[None]
-    begin = np.maximum(own[..., 0], others[..., 0])
-    end = np.minimum(own[..., 1], others[..., 1])
+    slot_times = slots.transpose(1, 0, 2)[:, None]
+    word_times = words.transpose(1, 0, 2)[None]
+    begin = np.maximum(slot_times[..., 0], word_times[..., 0])
+    end = np.minimum(slot_times[..., 1], word_times[..., 1])
     return np.asarray(begin > end + GAP)
 
 
@@ -327,20 +383,24 @@ def _tables(
     matched = np.zeros((count, length, number), dtype=bool)
     # 0 is no word, the last is the end of a list
     most = int(max(numbers.max(initial=0), words.max(initial=0))) + 2
-    # (lists, words): the posterior of each word in a slot
-    every = np.zeros(number * most)
+    # (lists, words), flat: the posterior of each word in the slot of the loop
+    word_posteriors = np.zeros(number * most)
     starts = np.arange(number) * most
     wanted = (starts[:, None] + np.where(words < 0, most - 1, words)).T.copy()
+    # (words + 1, lists): the cost of the words so far without slots
     beside = mass * np.arange(length + 1.0)[:, None]
+    # (words + 1, lists): the least cost of the slots up to here with the words so far
     above = beside
     for slot in range(count):
         heard = starts[:, None] + numbers[:, slot]
-        every[heard] = shares[:, slot]
-        none = every[starts]
+        word_posteriors[heard] = shares[:, slot]
+        none = word_posteriors[starts]  # the posterior of no word in the slot
+        # A word in a slot costs OTHER_WORD for other words, 1 for no word and 0 for
+        # itself, by their posteriors: OTHER_WORD * (mass - none - itself) + none.
         match = above[:-1] + (OTHER_WORD * mass - (OTHER_WORD - 1.0) * none)
-        match -= OTHER_WORD * every[wanted]
+        match -= OTHER_WORD * word_posteriors[wanted]
         if apart is not None:
-            other = apart[slot, :length] & (every[wanted] == 0.0)
+            other = apart[slot, :length] & (word_posteriors[wanted] == 0.0)
             match += np.where(other, 2 * mass, 0.0)
         best = above + (mass - none)
         np.minimum(best[1:], match, out=best[1:])
@@ -349,5 +409,5 @@ def _tables(
         limit = above + NEARLY
         np.less_equal(best, limit, out=placed[slot])
         np.less_equal(match, limit[1:], out=matched[slot])
-        every[heard] = 0.0
+        word_posteriors[heard] = 0.0
     return placed, matched

@@ -15,13 +15,13 @@ from rescore.metrics import Metric
 from rescore.metrics.base import SESSION
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
+from rescore.option_readers import options_of
 from rescore.options import Declared, flattened, option, written_file
 from rescore.parts import METRICS, SESSIONS, TESTS, WHOLE, resolve
 from rescore.plan import resolve as plan_of
 from rescore.reports import outputs
 from rescore.reports.markup import write_json
 from rescore.reports.outputs import render_systems as render
-from rescore.taken import options_of
 
 log = logging.getLogger(__name__)
 

@@ -31,6 +31,7 @@ from rescore.formats.times import TIMED
 from rescore.lms import LanguageModel, load_all
 from rescore.lms.base import ComputeOptions
 from rescore.nbest import NbestList
+from rescore.option_readers import check_read
 from rescore.options import Declared, Suited, option, read_file, written_file
 from rescore.parts import FORMATS, KINDS
 from rescore.refusals import ROADS
@@ -38,7 +39,6 @@ from rescore.reports.details import write
 from rescore.reports.markup import checked_style, write_json
 from rescore.reports.overview import render_overview, with_dev
 from rescore.reports.results import Results
-from rescore.taken import check_read
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 
 __all__ = ["Offer", "command", "progress_bar", "scoring_progress", "show"]

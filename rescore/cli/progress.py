@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from rescore.config import RunConfig
 from rescore.errors import counted
-from rescore.lms import each
+from rescore.lms import single_specs
 from rescore.nbest import NbestList
 
 log = logging.getLogger(__name__)
@@ -156,7 +156,7 @@ def scoring_progress(
     for lists in sets:
         if lists is not None:
             hypotheses += sum(len(nbest.hypotheses) for nbest in lists)
-    number = len(each(config.lms))
+    number = len(single_specs(config.lms))
     total = number * hypotheses or None
     if config.expands:
         total = None

@@ -150,7 +150,7 @@ def command(
         reporting.write(outcome.results, own.nbest[0])
         own.write_details(outcome.results.details)
         if own.output or own.best:
-            own.write(outcome.decided.ranked(), times)
+            own.write(outcome.decided.sorted_lists(), times)
         options.show(render(outcome.results))
         return
     instead = "give --report, --table or --details, which print figures"

@@ -18,6 +18,7 @@ from rescore.options import written_file
 from rescore.pipeline import Outcome
 from rescore.plan import check
 from rescore.reports.page import page
+from rescore.reports.records import MetricResult
 from rescore.reports.summary import render
 from rescore.tuning.curves import weight_curve
 
@@ -71,7 +72,7 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
         """
 
         if self.output:
-            lists = options.RankedLists(outcome.decided.ranked())
+            lists = options.RankedLists(outcome.decided.sorted_lists())
             formats.write(lists, self.output)
             lists.report(self.output)
         if self.best:
@@ -132,9 +133,7 @@ def command(
     with options.scoring_progress(config, lists, dev) as progress:
         outcome = pipeline.run(lists, config, dev, lms.load, progress)
     if reported and outcome.results.dev and dev is not None:
-        on_dev = pipeline.decide_all(outcome.plan, outcome.weights, outcome.dev or ())
-        of_dev = replace(outcome.plan, by=None)
-        outcome.results.dev.metrics = pipeline.measure(of_dev, on_dev).metrics
+        outcome.results.dev.metrics = _figures_on_dev(outcome)
     reporting.write(outcome.results, paths[0])
     outputs.write(outcome, times)
     if writes or outcome.results.metric is not None:
@@ -143,3 +142,15 @@ def command(
     # Without a file and figures the texts are the output: the table goes to stderr.
     formats.write_best("-", outputs.pairs(outcome), sys.stdout)
     click.echo(render(outcome.results), err=True)
+
+
+def _figures_on_dev(outcome: Outcome) -> list[MetricResult]:
+    """Return the figures of the dev lists, for tables with both sets. Groups of --by
+    are measured on the test lists only.
+
+    Args:
+        outcome: The outcome of a run with dev lists.
+    """
+    decided = pipeline.decide_all(outcome.plan, outcome.weights, outcome.dev or ())
+    without_groups = replace(outcome.plan, by=None)
+    return pipeline.measure(without_groups, decided).metrics

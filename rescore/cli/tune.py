@@ -18,7 +18,7 @@ from rescore.errors import OptionError
 from rescore.options import option, written_file
 from rescore.reports.figures import sign
 from rescore.reports.records import Dev
-from rescore.reports.summary import zero
+from rescore.reports.summary import why_all_zero
 from rescore.tuning import Weights
 from rescore.tuning.curves import weight_curve, write_curve
 from rescore.tuning.phrases import effective_weights, notes
@@ -105,7 +105,9 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
             "no column is tuned; --components or --column NAME also tunes scores in the"
             " lists"
         )
-    yield from zero(Dev.of(weights), weights.weights, metric, weights.decision.name)
+    yield from why_all_zero(
+        Dev.of(weights), weights.weights, metric, weights.decision.name
+    )
     yield from notes([weights.weights], weights.columns, about.with_all, about.value)
     line = f"{metric} {about.first_pass:.2f} -> {about.value:.2f}"
     if tuned:

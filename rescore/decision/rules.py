@@ -48,7 +48,7 @@ computes once may grow with the square of a list's length.
 class ListWeights:
     """The weights, exclusions and votes that decide about one list."""
 
-    columns: Mapping[str, float]
+    weights: Mapping[str, float]
     """The weight of each column of scores."""
     excluded: frozenset[str] = frozenset()
     """Hypotheses of these origins may not win, nor vote."""
@@ -60,7 +60,7 @@ class ListWeights:
     @property
     def weighted(self) -> list[str]:
         """The columns whose weight is not 0."""
-        return [name for name, weight in self.columns.items() if weight]
+        return [name for name, weight in self.weights.items() if weight]
 
 
 WeightsOf = Mapping[str, float] | Callable[[NbestList], ListWeights]
@@ -112,7 +112,7 @@ def combine(nbest: NbestList, weights: WeightsOf) -> Floats:
     list_weights = weights_for(nbest, weights)
     combined = np.zeros(len(nbest.hypotheses))
     impossible = np.zeros(len(combined), dtype=bool)
-    for name, weight in list_weights.columns.items():
+    for name, weight in list_weights.weights.items():
         if weight == 0:
             continue
         if name == FIRST_PASS and list_weights.mixture is not None:
@@ -223,8 +223,12 @@ class Chooser(Protocol):
         ...
 
     def near(self, preferences: Sequence[Floats]) -> Chooser:
-        """Return a chooser that keeps what depends little on the preferences as it is
-        for these (the word networks of rover), and so is faster; or this chooser.
+        """Return a faster chooser for preferences like these: rover aligns its networks
+        once, with these posteriors, and then only counts votes. Other rules return this
+        chooser.
+
+        Args:
+            preferences: As in `texts`.
         """
         ...
 
@@ -427,23 +431,23 @@ class Decision:
         return rule.losses if rule.by_expected_loss else None
 
     def texts(
-        self, metric: Metric | None, every: Sequence[NbestList], weights: WeightsOf
+        self, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf
     ) -> list[str]:
         """Return the text that is chosen for each list.
 
         Args:
             metric: The metric whose expected loss counts; None if there is none.
-            every: The lists.
+            lists: The lists.
             weights: The weights of columns.
 
         Raises:
             UserError: The rule needs a scale or a metric, and there is none.
         """
         texts: list[str] = []
-        lists: Iterable[NbestList] = every
+        stream: Iterable[NbestList] = lists
         if self.uses_posteriors:  # Only these rules need a line about progress.
-            lists = paced(every, "decided %d of %d lists")
-        for portion in in_parts(lists, PAIRS, _pairs):
+            stream = paced(lists, "decided %d of %d lists")
+        for portion in in_parts(stream, PAIRS, _pairs):
             texts += Decider(self, metric, portion, weights).texts(self.scale)
         return texts
 

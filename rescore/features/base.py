@@ -12,7 +12,8 @@ order:
     counted            of which model are tokens counted?
     weighted           which columns have a weight, and which weights are tuned?
     weighted_alone     and if no feature has such a column?
-    untuned_weights    which weights do the options set, if nothing is tuned?
+    untuned_weights    which weights do the options set, if nothing is tuned? (also
+                       before anything is read, if --lm is given)
 
 Reports ask `notes` about the weights that were tuned.
 
@@ -20,9 +21,10 @@ Each method has an answer for a feature that it does not concern, so a feature d
 only what it needs. A feature that counts something in texts is a subclass of
 `rescore.features.TextCount`, which answers all of these questions itself.
 
-Three attributes tell the rest of the package what the feature brings:
+Four attributes tell the rest of the package what the feature brings and reads:
 `reserved_columns` (names of columns, with the unit that tables print), `origins` and
-`new_words` (the origins of new hypotheses, which an expansion makes). A class `Options`
+`new_words` (the origins of new hypotheses, which an expansion makes), and `reads` (the
+options of metrics that the feature reads, too). A class `Options`
 declares options of the command line; their values are in `config.weighing`.
 """
 
@@ -46,17 +48,18 @@ from rescore.tuning.folds import common_expansion_columns
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One decision of a plan and its reason; `--verbose` prints it."""
+    """One choice of a plan and its reason; `--verbose` prints it."""
 
     subject: str
-    """The thing that is decided about, such as `metric`."""
+    """The thing that is chosen, such as `metric`."""
     decision: str
+    """What the plan chose, such as `WER`."""
     why: str
     shown: bool = False
     """Whether users are told without --verbose, because they may not expect it."""
 
     def __str__(self) -> str:
-        """Return the decision as one line."""
+        """Return the choice as one line."""
         return f"{self.subject}: {self.decision} ({self.why})"
 
 
@@ -136,34 +139,34 @@ class Situation:
     weighted: tuple[WeightedColumn, ...] = ()
     """The columns to which features before this one in the table gave weights."""
     reasons: list[Reason] = field(default_factory=list)
-    """The reasons of all decisions so far, of the plan and of features."""
+    """The reasons of all choices so far, of the plan and of features."""
 
     def note(self, subject: str, decision: object, why: str) -> None:
-        """Add the reason of a decision.
+        """Add the reason of a choice.
 
         Args:
-            subject: The thing that is decided about.
-            decision: The decision.
+            subject: The thing that is chosen.
+            decision: What was chosen.
             why: The reason.
         """
         self.reasons.append(Reason(subject, str(decision), why))
 
     @property
-    def basis(self) -> Dataset:
+    def tuning_lists(self) -> Dataset:
         """The lists that weights are tuned on: the dev lists, or the lists of the
         experiment if there are no dev lists.
         """
         return self.dev or self.lists
 
     @property
-    def shown(self) -> Dataset:
+    def reported_lists(self) -> Dataset:
         """The lists that are reported: the lists of the experiment, or the dev lists if
         there are no others.
         """
-        return self.lists or self.basis
+        return self.lists or self.tuning_lists
 
     @property
-    def sets(self) -> list[Dataset]:
+    def all_sets(self) -> list[Dataset]:
         """The sets that have lists."""
         sets = []
         if self.lists:
@@ -194,7 +197,7 @@ class Situation:
         names: list[str] = []
         for _, part, _ in asked_expansions(self.config):
             names += part.adds
-        return names or common_expansion_columns(self.basis[:1])
+        return names or common_expansion_columns(self.tuning_lists[:1])
 
 
 class Feature:
@@ -266,8 +269,8 @@ class Feature:
         scored; None if nothing is added.
 
         It is asked where weights are tuned, where they are set, and where weights of an
-        earlier tuning decide (`at.former_weights.regards(NAME)`): the column is added
-        each time.
+        earlier tuning decide (`at.former_weights.weighs_or_tuned(NAME)`): the column is
+        added each time.
 
         Args:
             at: The situation; without models yet.

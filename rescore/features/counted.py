@@ -62,7 +62,7 @@ class TextCount(Feature):
             words: Cuts texts into words.
         """
         former = at.former_weights
-        was_tuned = former is not None and former.regards(self._column)
+        was_tuned = former is not None and former.weighs_or_tuned(self._column)
         if was_tuned or self._bonus(at.config):
             return _Counter(self, words)
         return None

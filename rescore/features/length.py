@@ -115,7 +115,7 @@ class TokenBonus(Feature):
             known = at.former_weights.columns[TOKENS]
             same = [lm for lm in at.models if lm.fingerprint == known.fingerprint]
             return same, "the weights were tuned with its tokens"
-        if TOKENS in at.shown.header.records:
+        if TOKENS in at.reported_lists.header.records:
             return (), "the lists have a count"
         return pseudo, "pseudo-log-likelihoods say little about length"
 
@@ -139,15 +139,15 @@ class TokenBonus(Feature):
         if at.metric.punishes_brevity:
             return False, f"{at.metric.name} has a brevity penalty"
         models = {}
-        for name, column in at.basis.header.records.items():
+        for name, column in at.tuning_lists.header.records.items():
             models[name] = column.model
         for lm in at.models:
             models[lm.name] = lm.model
         known = [models[name] for name in at.score_columns if name in models]
         if not any(map(is_pseudo, known)):
             return False, "no pseudo-log-likelihoods"
-        if not at.counted and TOKENS not in at.basis.scores:
+        if not at.counted and TOKENS not in at.tuning_lists.score_names:
             return False, "no column of token counts"
-        if len(at.basis) < LARGE_SET:
+        if len(at.tuning_lists) < LARGE_SET:
             return False, f"fewer than {LARGE_SET} lists"
         return True, f"{LARGE_SET} lists or more"

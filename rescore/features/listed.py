@@ -97,7 +97,7 @@ class ListedWords(Feature):
         if listed is not None:
             return CountListed(listed, words)
         if at.measures:
-            check_counting(at.sets, words)
+            check_counting(at.all_sets, words)
         return None
 
     def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
@@ -127,7 +127,7 @@ class ListedWords(Feature):
         """Return whether listed words have a bonus, or had a bonus that was tuned to
         0.
         """
-        if at.former_weights is not None and at.former_weights.regards(LISTED):
+        if at.former_weights is not None and at.former_weights.weighs_or_tuned(LISTED):
             return True
         return self._boost(at) is not False
 
@@ -138,7 +138,9 @@ class ListedWords(Feature):
             UserError: There is a bonus, and there are no listed words.
         """
         boost = at.config.boost
-        has_count = LISTED in at.lists.scores or LISTED in at.basis.scores
+        has_count = (
+            LISTED in at.lists.score_names or LISTED in at.tuning_lists.score_names
+        )
         has_words = has_count or at.config.measuring.words is not None
         if boost is None and at.former_weights is not None:
             return False  # these weights say it: no bonus, or `at.tuned.regards`

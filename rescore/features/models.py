@@ -36,13 +36,13 @@ class Models(Feature):
         the toolkit's score that --column names.
         """
         names = [lm.name for lm in at.models]
-        if not names and at.basis:
-            header = at.basis.header
-            chosen = choose_columns(at.basis, at.config.columns)
+        if not names and at.tuning_lists:
+            header = at.tuning_lists.header
+            chosen = choose_columns(at.tuning_lists, at.config.columns)
             names = [name for name in chosen if header.role(name) not in COUNTS]
         for name in names:
             # The kind follows from what the column is, not from the option.
-            is_part = at.basis.header.role(name) is Role.COMPONENT
+            is_part = at.tuning_lists.header.role(name) is Role.COMPONENT
             kind = WeightKind.SIGNED if is_part else WeightKind.SHARE
             yield WeightedColumn(name, kind)
 
@@ -56,7 +56,7 @@ class Components(Feature):
         """
         if not at.config.components:
             return
-        columns = at.basis.columns(Role.COMPONENT)
+        columns = at.tuning_lists.columns(Role.COMPONENT)
         if not columns:
             raise UserError(
                 "--components: the lists have no parts of the first-pass score; of"
@@ -64,8 +64,8 @@ class Components(Feature):
                 " acoustic and the LM score"
             )
         for expansion in expansions:
-            expansion.check_components(at.basis, columns)
-        _tell_absent(at.basis, columns)
+            expansion.check_components(at.tuning_lists, columns)
+        _tell_absent(at.tuning_lists, columns)
 
     def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield a weight without bounds for each part, with --components."""
@@ -74,14 +74,14 @@ class Components(Feature):
 
     def weighted_alone(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield a weight without bounds for each part, as with --components."""
-        if not at.config.expands and not at.basis.header.systems:
+        if not at.config.expands and not at.tuning_lists.header.systems:
             yield from self._parts(at, "no scores of language models", shown=True)
 
     def _parts(
         self, at: Situation, why: str, shown: bool = False
     ) -> Iterator[WeightedColumn]:
         """Yield a weight without bounds for each part."""
-        columns = at.basis.columns(Role.COMPONENT)
+        columns = at.tuning_lists.columns(Role.COMPONENT)
         if not columns:
             return
         named = ", ".join(columns)
@@ -116,10 +116,10 @@ class Counts(Feature):
 
     def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield a bonus for each count."""
-        if not at.basis:
+        if not at.tuning_lists:
             return
         for name in at.config.columns:
-            if at.basis.header.role(name) in COUNTS:
+            if at.tuning_lists.header.role(name) in COUNTS:
                 yield WeightedColumn(name, WeightKind.BONUS)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rescore.columns import FIRST_PASS_ORIGIN, SUM, Column, origins
+from rescore.columns import FIRST_PASS_ORIGIN, SUM, Column, all_origins
 from rescore.errors import UserError
 from rescore.files import ending_of, loads, opened, parsed
 from rescore.formats.fields import fields_of
@@ -200,7 +200,7 @@ class _About(msgspec.Struct):
         return Header(
             records=columns,
             translates=self.translates or translated,
-            means=has_sums,
+            scores_are_means=has_sums,
         )
 
 
@@ -282,9 +282,9 @@ def _hypothesis(
             raise UserError(f"{place}: text: expected str, got null")
         warnings.add("text", NULL, place)
     text = entry.text or ""
-    if entry.origin != FIRST_PASS_ORIGIN and entry.origin not in origins():
+    if entry.origin != FIRST_PASS_ORIGIN and entry.origin not in all_origins():
         raise UserError(
-            f"{place}: origin {entry.origin!r} is not one of {', '.join(origins())}"
+            f"{place}: origin {entry.origin!r} is not one of {', '.join(all_origins())}"
         )
     times = entry.times
     if times:

@@ -50,8 +50,8 @@ from rescore.formats.times import timed_pieces
 from rescore.formats.unknown import unknown
 from rescore.ids import without_blanks
 from rescore.nbest import Header, Hypothesis, NbestList, are_means, check_scores
+from rescore.option_readers import check_read
 from rescore.parts import FORMATS
-from rescore.taken import check_read
 
 log = logging.getLogger(__name__)
 
@@ -465,12 +465,12 @@ class _Headers:
         # identity is the common case, and quick
         if header is not self._read and header != self._read:
             self._read = header
-            has_means = header.means or self._has_means
+            has_means = header.scores_are_means or self._has_means
             self._complete = replace(
                 header,
                 name=self._name,
                 translates=header.translates or self._translates,
-                means=has_means and are_means(nbest),
+                scores_are_means=has_means and are_means(nbest),
             )
             if not has_means and SUM in _column_names(nbest):
                 # A name alone says nothing of the other scores.

@@ -169,7 +169,7 @@ class DelimitedTable:
         fields = options.of(Fields).fields
         layout = _Layout.of(GENERIC.with_fields(fields), names, source.name)
         is_numeric: dict[str, bool] = {}
-        header = Header(means=MEANS_SUM in names)
+        header = Header(scores_are_means=MEANS_SUM in names)
         for number, (row, place) in enumerate(self._cells(source, names), 1):
             text = strip_markup(row[layout.text])
             hypothesis = Hypothesis(text, **layout.scored(row, is_numeric, place))
@@ -221,7 +221,7 @@ class DelimitedTable:
             about.append("src")
         with opened(path) as file:
             names = [line(name) for name in columns]
-            if first.header.means and SUM in names:
+            if first.header.scores_are_means and SUM in names:
                 names[names.index(SUM)] = MEANS_SUM
             head = ["id", "text", "score", *names, *about]
             self.write_row(file, head, path)

@@ -5,13 +5,13 @@ models.
 """
 
 from rescore.lms.backends import (
-    each,
     is_pseudo,
     load,
     load_all,
     parse,
     shipped,
     shipped_models,
+    single_specs,
     with_own_columns,
 )
 from rescore.lms.base import (
@@ -37,7 +37,6 @@ __all__ = [
     "Question",
     "TokenScores",
     "capabilities_of",
-    "each",
     "is_pseudo",
     "kind_of",
     "load",
@@ -46,6 +45,7 @@ __all__ = [
     "record_of",
     "shipped",
     "shipped_models",
+    "single_specs",
     "with_own_columns",
     "without_context",
 ]

@@ -139,7 +139,7 @@ def _options(kind: str) -> list[str]:
     return names
 
 
-def each(specs: Sequence[str]) -> list[str]:
+def single_specs(specs: Sequence[str]) -> list[str]:
     """Return a spec for each model.
 
     `lexical:all:DIR`, which names several models, becomes the five readings of
@@ -227,7 +227,7 @@ def load(spec: str, computing: ComputeOptions = DEFAULT) -> LanguageModel:
     """
     parsed = parse(spec)
     if ALL in parsed.options:
-        single = each([spec])
+        single = single_specs([spec])
         raise UserError(
             f"--lm {spec}: stands for {len(single)} models, and a single model is"
             f" needed; give {single[0]}"
@@ -268,14 +268,14 @@ def load_all(
     """Return several language models, each with a column of its own.
 
     Args:
-        specs: Values of --lm, as `each` takes them.
+        specs: Values of --lm, as `single_specs` takes them.
         computing: Where and how the models compute.
         cache: The folder in which scores are kept; None to keep no scores.
 
     Raises:
         UserError: A value is not valid, or a model cannot be loaded.
     """
-    specs = each(specs)
+    specs = single_specs(specs)
     for spec in dict.fromkeys(specs):
         if specs.count(spec) > 1:
             log.warning(
@@ -312,7 +312,7 @@ def with_own_columns(
     Raises:
         UserError: A value of --lm is not valid.
     """
-    folders = [parse(spec).path.name.partition(".")[0] for spec in each(specs)]
+    folders = [parse(spec).path.name.partition(".")[0] for spec in single_specs(specs)]
     if len(folders) != len(models):
         folders = [""] * len(models)
     named: list[LanguageModel] = []
@@ -340,7 +340,7 @@ def with_own_columns(
 def _columns_of_others(lists: Dataset, own: Column) -> set[str]:
     """Return the names of the columns of lists that do not have the record `own`."""
     columns = lists.header.records
-    return {name for name in lists.scores if columns.get(name) != own}
+    return {name for name in lists.score_names if columns.get(name) != own}
 
 
 def _free_name(name: str, label: str, taken: Set[str]) -> str:

@@ -42,7 +42,7 @@ def ask(
     return [Question(text, source, before, after, audio) for text in texts]
 
 
-def in_place(
+def with_needed_neighbours(
     lms: Sequence[LanguageModel], lists: Iterable[NbestList]
 ) -> Iterator[WithNeighbours]:
     """Return a stream of lists with as many neighbours as any of the models reads.

@@ -277,7 +277,7 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
     lists = decided.lists
     weights = decided.weights
     flatters = _were_tuned_on(weights, lists)
-    if weights.exclusions:
+    if weights.sorted_excluded:
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
     figures = Figures(metric, lists)
     first = figures.of(first_pass(lists).texts)
@@ -292,7 +292,7 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
     low, high = sorted(direction * end + 0.0 for end in ends)
     result = Outlook(
         metric=metric.name,
-        has_lm=any(map(weights.weighs, weights.language_models)),
+        has_lm=any(map(weights.weighs, weights.score_columns)),
         first_pass=before,
         reranked=after,
         flatters=flatters,
@@ -306,7 +306,7 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
         result = replace(result, by_votes=True)
         return replace(result, next=_next_step_of_votes(result, weights))
     step = _next_step(result, dataset)
-    if not result.has_lm and weights.language_models:
+    if not result.has_lm and weights.score_columns:
         step = (
             "another LM: this LM has weight 0; the largest possible gain is"
             f" {result.possible:.2f} points"

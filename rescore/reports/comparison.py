@@ -38,7 +38,7 @@ from rescore.reports.markup import (
 )
 from rescore.reports.outputs import warn_of_few
 from rescore.reports.records import Dev
-from rescore.reports.summary import zero
+from rescore.reports.summary import why_all_zero
 from rescore.styles import figure, marked_worse, p_value
 from rescore.tuning.phrases import bonus_phrases, notes
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
@@ -279,7 +279,7 @@ def _compared(entry: Entry, measured: Row, result: Comparison) -> Compared:
     """Return the row of an entry, from its measured texts."""
     row = Compared(**asdict(measured))
     row.weights = entry.decided.weights.weights
-    row.excluded = entry.decided.weights.exclusions
+    row.excluded = entry.decided.weights.sorted_excluded
     row.dev = entry.dev
     row.speed = entry.speed
     row.against = result.baseline
@@ -297,7 +297,7 @@ def _notes(weights: Weights, metric: Metric) -> list[str]:
     decision = weights.decision.name
     return [
         *notes([weights.weights], weights.columns, with_all, reached),
-        *zero(dev, weights.weights, metric.name, decision),
+        *why_all_zero(dev, weights.weights, metric.name, decision),
     ]
 
 
@@ -311,8 +311,9 @@ def render(comparison: Comparison, style: str) -> str:
         return as_json(comparison)
     table: str = STYLES[style](_cells(comparison, marked=style != "csv"))
     about = comparison.about
-    for block in groups.render(comparison.groups, style):
-        table += f"\n\n{block}"
+    group_table = groups.render(comparison.groups, style)
+    if group_table is not None:
+        table += f"\n\n{group_table}"
     if style == "csv":
         return table
     if style == "latex":

@@ -272,7 +272,7 @@ def sign(
         settings=settings,
         weights=weights.weights | weights.votes,
         columns=column_records(lists, weights.weights),
-        excluded=weights.exclusions,
+        excluded=weights.sorted_excluded,
         decision=decide.name,
         scale=decide.scale,
         deciding=decide.for_signature,

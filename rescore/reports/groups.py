@@ -110,13 +110,13 @@ def grouped(
     Raises:
         UserError: The lists have no such groups.
     """
-    places: dict[str, list[int]] = {}
-    for place, label in enumerate(labels(by, lists)):
-        places.setdefault(label, []).append(place)
+    list_indices: dict[str, list[int]] = {}
+    for index, label in enumerate(labels(by, lists)):
+        list_indices.setdefault(label, []).append(index)
     groups = []
-    for name in sorted(places):
-        own = [lists[place] for place in places[name]]
-        groups.append(Group(name, len(own), _words(own), {}))
+    for name in sorted(list_indices):
+        group_lists = [lists[index] for index in list_indices[name]]
+        groups.append(Group(name, len(group_lists), _words(group_lists), {}))
     for metric in metrics:
         reporting = remembered(metric.for_reports)
         for group in groups:
@@ -124,7 +124,7 @@ def grouped(
         for output, texts in outputs.items():
             rows = text_statistics(reporting, lists, texts)
             for group in groups:
-                sums = rows[places[group.name]].sum(axis=0)
+                sums = rows[list_indices[group.name]].sum(axis=0)
                 group.values[metric.name][output] = _value(metric, sums)
     return Groups(by, groups, _macro_mean(groups))
 
@@ -146,8 +146,8 @@ def _macro_mean(groups: Sequence[Group]) -> Values:
     for metric, outputs in groups[0].values.items():
         means[metric] = {}
         for output in outputs:
-            every = [group.values[metric][output] for group in groups]
-            defined = [each for each in every if each is not None]
+            values = [group.values[metric][output] for group in groups]
+            defined = [value_of for value_of in values if value_of is not None]
             means[metric][output] = float(np.mean(defined)) if defined else None
     return means
 
@@ -173,24 +173,24 @@ def cells(groups: Groups) -> list[list[str]]:
 
 def _figures(values: Values) -> list[str]:
     """Return the cells of values."""
-    every = []
+    figures = []
     for outputs in values.values():
         for measured in outputs.values():
-            every.append(figure(math.nan if measured is None else measured))
-    return every
+            figures.append(figure(math.nan if measured is None else measured))
+    return figures
 
 
-def render(groups: Groups | None, style: str = "text") -> list[str]:
-    """Return the table in one of `STYLES`, as a list of one block; without groups the
-    list is empty.
+def render(groups: Groups | None, style: str = "text") -> str | None:
+    """Return the table in one of `STYLES`; None without groups.
 
     Args:
         groups: The figures; None if nothing is grouped.
         style: The name of the style.
     """
     if groups is None:
-        return []
-    return [STYLES[style](cells(groups))]
+        return None
+    table: str = STYLES[style](cells(groups))
+    return table
 
 
 def as_html(groups: Groups | None) -> str:

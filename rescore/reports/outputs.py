@@ -240,5 +240,8 @@ def render_systems(systems: Systems) -> str:
         if is_tested:
             cells.append(p_value(row.p_value))
         rows.append(cells)
-    tables = [text(rows), *(f"\n{table}\n" for table in render(systems.groups))]
+    tables = [text(rows)]
+    group_table = render(systems.groups)
+    if group_table is not None:
+        tables.append(f"\n{group_table}\n")
     return "\n".join([*tables, systems.signature])

@@ -118,16 +118,18 @@ def _untested(results: Sequence[Results]) -> Iterator[str]:
 def _groups(results: Sequence[Results], style: str) -> Iterator[str]:
     """Yield the table of the groups of each result that has groups, with a heading."""
     for run in results:
-        for table in groups.render(run.groups, style):
-            heading = f"{_name(run)}, by {run.groups.by}" if run.groups else ""
-            if style == "markdown":
-                yield f"### {one_line(heading)}\n\n{table}"
-            elif style == "latex":
-                yield f"{table}\n{latex_note(heading)}"
-            elif style == "csv":
-                yield table
-            else:
-                yield f"{heading}\n{table}"
+        table = groups.render(run.groups, style)
+        if run.groups is None or table is None:
+            continue
+        heading = f"{_name(run)}, by {run.groups.by}"
+        if style == "markdown":
+            yield f"### {one_line(heading)}\n\n{table}"
+        elif style == "latex":
+            yield f"{table}\n{latex_note(heading)}"
+        elif style == "csv":
+            yield table
+        else:
+            yield f"{heading}\n{table}"
 
 
 def _unused_models(results: Sequence[Results]) -> Iterator[str]:

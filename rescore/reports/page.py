@@ -29,7 +29,7 @@ from rescore.reports.groups import as_html
 from rescore.reports.markup import html
 from rescore.reports.records import MetricResult
 from rescore.reports.results import Results
-from rescore.reports.summary import cells, nothing_to_measure, worse, zero
+from rescore.reports.summary import cells, nothing_to_measure, why_all_zero, worse
 from rescore.styles import UNDEFINED, figure, marked_worse, p_value
 from rescore.tuning.curves import Step
 
@@ -62,7 +62,7 @@ def page(
     """
     if not any(nbest.references for nbest in lists):
         raise UserError("an HTML report needs references; give --ref FILE")
-    columns = Dataset.of(lists).scores
+    columns = Dataset.of(lists).score_names
     first = first_pass(lists).texts
     normaliser = metric.words or Normaliser()
     utterances = []
@@ -128,7 +128,7 @@ def _answer(results: Results) -> str:
     for measured in results.metrics[1:]:
         sentences += [_paragraph(line, is_worse=True) for line in worse(measured)]
     metric = str(results.metric)
-    for line in zero(results.dev, results.weights, metric, results.decision):
+    for line in why_all_zero(results.dev, results.weights, metric, results.decision):
         sentences.append(_paragraph(line, is_worse=False))
     tables = html(overview(results))
     for measured in results.metrics:

@@ -21,7 +21,7 @@ from rescore.lms import (
     is_pseudo,
     record_of,
 )
-from rescore.lms.context import ask, in_place
+from rescore.lms.context import ask, with_needed_neighbours
 from rescore.nbest import Hypothesis, NbestList, in_parts
 from rescore.signature import Signature
 from rescore.styles import text
@@ -139,7 +139,7 @@ def questions(lm: LanguageModel, lines: Sequence[NbestList]) -> Iterator[Questio
             f"{lm.name}: its scores are no probabilities of tokens, so it has no"
             " perplexity and no accuracy; it scores N-best lists"
         )
-    for line in in_place([lm], lines):
+    for line in with_needed_neighbours([lm], lines):
         yield from ask(lm, line, [line.nbest.hypotheses[0].text])
 
 

@@ -41,21 +41,33 @@ that was chosen.
 class MetricResult:
     """The texts of a run under one metric."""
 
-    metric: Annotated[str, described("Its name.")]
+    metric: Annotated[str, described("Name of the metric.")]
     higher_is_better: Annotated[
         bool, described("Whether a higher value is the better one.")
     ]
     first_pass: Annotated[
-        float, rate("Of the first pass, in percent; null if it is not defined.")
+        float,
+        rate("The metric of the first pass, in percent; null if it is not defined."),
     ]
     oracle: Annotated[
         float,
-        rate("Of the best hypothesis of each list under this metric, in percent."),
+        rate(
+            "The metric of the best hypothesis of each list under this metric, in"
+            " percent; null if it is not defined."
+        ),
     ]
-    reranked: Annotated[float, rate("Of the texts that were chosen, in percent.")]
+    reranked: Annotated[
+        float,
+        rate(
+            "The metric of the texts that were chosen, in percent; null if it is not"
+            " defined."
+        ),
+    ]
     p_value: Annotated[
         float | None,
-        described("Two-sided, of the difference between reranked and first pass."),
+        described(
+            "Two-sided p-value of the difference between reranked and first pass."
+        ),
     ]
     counts: Annotated[
         dict[str, dict[str, int | float]],
@@ -63,7 +75,10 @@ class MetricResult:
     ]
     sentence_errors: Annotated[
         dict[str, int],
-        described("Utterances with an error, of each; WER and CER only."),
+        described(
+            "For first_pass, oracle and reranked: utterances with an error (WER and CER"
+            " only)."
+        ),
     ]
     intervals: Annotated[
         dict[str, tuple[float, float]],
@@ -72,10 +87,17 @@ class MetricResult:
     signature: Annotated[str, described("All that is needed to get the figures again.")]
     own_oracle: Annotated[
         float | None,
-        described("The toolkit's own hypotheses' oracle, if expansion changed it."),
+        described(
+            "The oracle of the toolkit's own hypotheses, if an expansion changed the"
+            " oracle."
+        ),
     ] = None
     best_system: Annotated[
-        Row | None, described("Of several systems; p_value is against reranked.")
+        Row | None,
+        described(
+            "The figures of the best of several systems; its p_value is against"
+            " reranked."
+        ),
     ] = None
 
     systems: Annotated[list[Row], described("Each of several systems, alone.")] = field(
@@ -128,7 +150,7 @@ class MetricResult:
 
 
 SCHEMA = "rescore/results/3"
-"""Of a results file; the number changes where old readers would fail."""
+"""The schema of a results file; the number changes where old readers would fail."""
 
 
 @dataclass(slots=True)
@@ -136,23 +158,32 @@ class Dev:
     """Where the weights were tuned, and what they gave there."""
 
     source: Annotated[str, described("Path or name of the lists.")]
-    utterances: Annotated[int, described("Dev lists.")]
+    utterances: Annotated[int, described("Number of dev lists.")]
     first_pass: Annotated[float, described("The metric of the first pass, in percent.")]
     reranked: Annotated[
         float, described("The metric with the tuned weights, in percent.")
     ]
     low: Annotated[
-        float | None, described("A single weight is as good from here ...")
+        float | None,
+        described("Lowest value of a single weight that is as good on dev."),
     ] = None
-    high: Annotated[float | None, described("... to here.")] = None
+    high: Annotated[
+        float | None,
+        described("Highest value of a single weight that is as good on dev."),
+    ] = None
     with_all: Annotated[
-        float | None, described("With all columns, where some were left out.")
+        float | None,
+        described(
+            "The metric with the weights of all columns, in percent; null unless"
+            " columns were left out."
+        ),
     ] = None
     unproven: Annotated[
         Unproven | None, described("The tested weights, if no gain was significant.")
     ] = None
     fold_weights: Annotated[
-        tuple[FoldWeights, ...], described("Of each fold, tuned on the other folds.")
+        tuple[FoldWeights, ...],
+        described("The weights of each fold, tuned on the other folds."),
     ] = ()
     metrics: Annotated[
         list[MetricResult], described("Figures on dev, for tables with both sets.")
@@ -195,12 +226,12 @@ class Dev:
 
 @dataclass(slots=True, repr=False)
 class Record:
-    """The figures of one run. Those of a metric are None or empty where the lists have
-    no references.
+    """The fields of a results file: the figures of one run. Figures of a metric are
+    None or empty where the lists have no references.
     """
 
-    utterances: Annotated[int, described("Test lists.")]
-    hypotheses: Annotated[int, described("Hypotheses in them.")]
+    utterances: Annotated[int, described("Number of test lists.")]
+    hypotheses: Annotated[int, described("Number of hypotheses in the test lists.")]
     weights: Annotated[
         dict[str, float],
         described("The weight of each column of scores, word or token."),
@@ -208,8 +239,10 @@ class Record:
     origin: Annotated[str, described("Where the weights come from, in words.")]
     signature: Annotated[str, described("All that is needed to get the figures again.")]
     schema: Annotated[str, described("Format and version of this file.")] = SCHEMA
-    dataset: Annotated[str | None, described("The test lists' name in tables.")] = None
-    system: Annotated[str | None, described("The output's name in tables.")] = None
+    dataset: Annotated[str | None, described("Name of the test lists in tables.")] = (
+        None
+    )
+    system: Annotated[str | None, described("Name of the output in tables.")] = None
     columns: Annotated[
         dict[str, Column], described("The models that gave the columns.")
     ] = field(default_factory=dict)
@@ -218,47 +251,51 @@ class Record:
     ] = field(default_factory=list)
     mixture: Annotated[Mixture | None, described("The votes of systems.")] = None
     metrics: Annotated[
-        list[MetricResult], described("Figures; weights are for the first metric.")
+        list[MetricResult],
+        described("Figures of each metric; weights are tuned for the first metric."),
     ] = field(default_factory=list)
-    ref_words: Annotated[int | None, described("Words in the (first) references.")] = (
-        None
-    )
+    ref_words: Annotated[
+        int | None, described("Number of words in the (first) references.")
+    ] = None
     dev: Annotated[
         Dev | None,
         described("Where the weights were tuned; null where they were given."),
     ] = None
     on_tuning_lists: Annotated[
-        bool, described("Whether the weights were tuned on these very lists.")
+        bool, described("Whether the weights were tuned on the test lists themselves.")
     ] = False
     changed: Annotated[
-        int, described("Utterances whose text is another one than the first pass's.")
+        int,
+        described("Number of utterances whose text differs from the first pass."),
     ] = 0
     decision: Annotated[str, described("How a text was chosen from each list.")] = BEST
     scale: Annotated[
         float | None,
-        described("Of posteriors exp(scale * score), which decisions need."),
+        described("Scale of the posteriors exp(scale * score); used by mbr and rover."),
     ] = None
     deciding: Annotated[
         dict[str, str],
-        described("Options of the decision that are not the usual ones."),
+        described("Options of the decision that differ from their defaults."),
     ] = field(default_factory=dict)
     seconds: Annotated[
-        float, described("Scoring, tuning and evaluation together, in seconds.")
+        float, described("Seconds of scoring, tuning and evaluation together.")
     ] = 0.0
-    stages: Annotated[dict[str, float], described("The seconds of each.")] = field(
-        default_factory=dict
-    )
-    unboosted: Annotated[dict[str, float], described("Metrics without the boost.")] = (
-        field(default_factory=dict)
-    )
+    stages: Annotated[
+        dict[str, float],
+        described("Seconds of scoring, tuning and evaluation, by name."),
+    ] = field(default_factory=dict)
+    unboosted: Annotated[
+        dict[str, float],
+        described("Value of each metric without the bonus of listed words."),
+    ] = field(default_factory=dict)
     toolkit: Annotated[
         ToolkitScore | None,
         described("The first pass as a sum of its components, if they were tuned."),
     ] = None
     groups: Annotated[
-        Groups | None, described("Figures of groups of utterances, of --by.")
+        Groups | None, described("Figures of groups of utterances (--by).")
     ] = None
-    plan: Annotated[list[str], described("The decisions, and why.")] = field(
+    plan: Annotated[list[str], described("Choices of the plan, and why.")] = field(
         default_factory=list
     )
 

@@ -48,8 +48,8 @@ class _Details:
 
 @dataclass(repr=False)
 class Results(_Details, Record):
-    """The figures of one run. Those of a metric are None or empty where the lists have
-    no references.
+    """A `Record` that prints itself. Results of lists have the rows of `details`, too;
+    results that are read from a file do not.
     """
 
     def _repr_html_(self) -> str:
@@ -119,7 +119,7 @@ def evaluate(
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
         weights=weights.weights,
         columns=column_records(lists, weights.weights),
-        excluded=list(weights.exclusions),
+        excluded=list(weights.sorted_excluded),
         mixture=weights.mixture,
         toolkit=weights.toolkit,
         origin=str(weights.tuned),
@@ -136,7 +136,7 @@ def evaluate(
 
     def rows() -> list[dict[str, Any]]:
         # Ranked lists: of equal texts the one that decided comes first.
-        ranked = [nbest for nbest, _ in decided.ranked()]
+        ranked = [nbest for nbest, _ in decided.sorted_lists()]
         return details(metric, ranked, first_pass, decided.texts)
 
     results.details = rows
@@ -198,7 +198,7 @@ def _votes_name(decided: Decided) -> str:
 
 def _models(weights: Weights) -> list[str]:
     """Return the language models that have a weight."""
-    return [name for name in weights.language_models if weights.weighs(name)]
+    return [name for name in weights.score_columns if weights.weighs(name)]
 
 
 def _changed(before: Sequence[str], after: Sequence[str]) -> int:
@@ -236,7 +236,7 @@ def system_name(weights: Weights, decision: str) -> str:
     """
     models = _models(weights)
     if not models and decision == BEST:
-        models = weights.language_models
+        models = weights.score_columns
     added = [name for name in models if weights.weights[name] >= 0]
     subtracted = [name for name in models if weights.weights[name] < 0]
     phrase = " + ".join(added)

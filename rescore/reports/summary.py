@@ -1,5 +1,5 @@
-"""What `rescore run` prints of a record: the table, the gain, the weights and why they
-are 0, and the signatures.
+"""What `rescore run` prints of its results: the table, the gain, the weights and why
+they are 0, and the signatures.
 """
 
 from __future__ import annotations
@@ -157,11 +157,12 @@ def render(results: Record) -> str:
         if lines:
             lines.append("")
         lines += [text(cells(measured)), "", gain(measured)]
-    for rank, measured in enumerate(results.metrics):
-        is_objective = rank == 0 and results.dev is not None
-        lines += worse(measured, is_objective, is_first=rank == 0)
-    for block in groups.render(results.groups):
-        lines += ["", block, ""]
+    for number, measured in enumerate(results.metrics):
+        is_objective = number == 0 and results.dev is not None
+        lines += worse(measured, is_objective, is_first=number == 0)
+    group_table = groups.render(results.groups)
+    if group_table is not None:
+        lines += ["", group_table, ""]
     lines += _weights(results)
     lines += _decision(results)
     lines += _boost(results)
@@ -202,7 +203,8 @@ def _weights(results: Record) -> Iterator[str]:
     dev = results.dev
     if set(results.weights) == {FIRST_PASS} and not results.excluded:
         yield _first_pass_line(results)
-        # the figures on dev are of the scale, where a decision is tuned
+        # First pass alone: only the scale of a decision was tuned on dev, so the
+        # figures on dev show its effect.
         yield from _on_dev(results)
         return
     yield _lambda_line(results)
@@ -239,7 +241,7 @@ def _lambda_line(results: Record) -> str:
 def _dev_lines(results: Record, dev: Dev) -> Iterator[str]:
     """Yield the weights of folds, else the figures on dev; and why weights are 0."""
     reasons = list(
-        zero(dev, results.weights, results.metric or "metric", results.decision)
+        why_all_zero(dev, results.weights, results.metric or "metric", results.decision)
     )
     if dev.fold_weights:
         of_folds = [
@@ -277,7 +279,7 @@ def _with_range(on_dev: list[str], results: Record) -> list[str]:
     return [*on_dev[:-1], f"{on_dev[-1]}, the same for any lambda {ends}"]
 
 
-def zero(
+def why_all_zero(
     dev: Dev | None, weights: Mapping[str, float], metric: str, decision: str
 ) -> Iterator[str]:
     """Yield one line that says why all weights that were tuned are 0, if they are.

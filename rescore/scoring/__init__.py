@@ -7,7 +7,7 @@ from rescore.scoring.local import (
     OnScores,
     add_columns,
     score_windows,
-    windows,
+    windows_of_lists,
 )
 
-__all__ = ["OnProgress", "OnScores", "add_columns", "score_windows", "windows"]
+__all__ = ["OnProgress", "OnScores", "add_columns", "score_windows", "windows_of_lists"]

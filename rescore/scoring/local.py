@@ -1,8 +1,8 @@
 """Scoring in this process: N-best lists get a column of a language model's scores, as a
 stream.
 
-Lists are cut into windows (`windows`), a model scores the different questions of a
-window together (`score_windows`), and the scores become columns (`add_columns`).
+Lists are cut into windows (`windows_of_lists`), a model scores the different questions
+of a window together (`score_windows`), and the scores become columns (`add_columns`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def progress_of(progress: OnProgress, lm: LanguageModel) -> OnProgress:
     return cast(OnProgress, of_model(lm.name))
 
 
-def windows(lists: Iterable[WithNeighbours]) -> Iterator[list[WithNeighbours]]:
+def windows_of_lists(lists: Iterable[WithNeighbours]) -> Iterator[list[WithNeighbours]]:
     """Return the lists in parts that are scored together.
 
     Args:
@@ -182,7 +182,7 @@ def score_windows(
 
     Args:
         lm: The model.
-        parts: Windows of lists, as `windows` cuts them.
+        parts: Windows of lists, as `windows_of_lists` cuts them.
         progress: Called with the number of hypotheses just done.
 
     Raises:
@@ -300,7 +300,7 @@ def add_columns(
 
     Args:
         lms: The models, each with a name of its own.
-        lists: Windows of lists, as `windows` cuts them.
+        lists: Windows of lists, as `windows_of_lists` cuts them.
         norm: The normalisation by length of the scores.
         counted: The models whose tokens are counted in a column of their own.
         progress: Called with the number of hypotheses that a model has just done.

@@ -125,7 +125,7 @@ def _content(placed: WithNeighbours) -> str:
         about = (hypothesis.text, hypothesis.origin, hypothesis.times, hypothesis.rank)
         hypotheses.append((about, hypothesis.combined, scores))
     columns = sorted(nbest.header.records.items(), key=lambda item: item[0])
-    header = (columns, nbest.header.translates, nbest.header.means)
+    header = (columns, nbest.header.translates, nbest.header.scores_are_means)
     place = (nbest.id, nbest.recording, nbest.audio)
     written = (place, nbest.references, nbest.source, header)
     return repr((written, hypotheses, placed.before, placed.after))

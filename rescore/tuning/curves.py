@@ -92,7 +92,7 @@ def weight_curve(
     if not weights.decision.is_best:
         return []
     bounded = []
-    for name in weights.language_models:
+    for name in weights.score_columns:
         if 0 <= weights.weights[name] <= 1:
             bounded.append(name)
     return curves(metric, lists, bounded, weights.weights, weights.excluded)

@@ -96,8 +96,9 @@ class TuningOptions:
     better (`search.bagged`); else they are the plain optimum of the lists.
     """
     negative: tuple[str, ...] = ()
-    """LM columns whose weights have no bounds, such as an internal LM that is
-    subtracted (density ratio).
+    """The columns of scores whose weights have no bounds: LM columns of
+    --allow-negative, such as an internal LM that is subtracted (density ratio), and the
+    columns that a feature weighs as `SIGNED` (`rescore.features.WeightKind`).
     """
     decide: Decision = field(default_factory=Decision)
     """The decision that is tuned for; its scale is tuned, too, if it needs a scale and
@@ -114,8 +115,9 @@ class TuningOptions:
 
     @property
     def for_signature(self) -> dict[str, str]:
-        """What differs from the defaults, for signatures of folds: the weights of each
-        fold depend on it, and the weights of all lists do not show it.
+        """The options that differ from the defaults, for signatures of folds: these
+        contain the weights of all lists, which do not show how the weights of each fold
+        were tuned.
 
         The number of folds and the speakers stand in the record of the folds, the
         decision in a field of its own.
@@ -124,14 +126,16 @@ class TuningOptions:
         usual = TuningOptions()
         for entry in fields(self):
             value = getattr(self, entry.name)
-            if entry.name not in ELSEWHERE and value != getattr(usual, entry.name):
+            if entry.name not in SIGNED_ELSEWHERE and value != getattr(
+                usual, entry.name
+            ):
                 differing[entry.name] = _signed_value(value)
         if self.decide.uses_posteriors and not self.decide.lacks_scale:
             differing["scale"] = "given"
         return differing
 
 
-ELSEWHERE = ("decide", "folds", "speaker")
+SIGNED_ELSEWHERE = ("decide", "folds", "speaker")
 """Fields of `TuningOptions` that signatures have elsewhere."""
 
 
@@ -240,8 +244,10 @@ class Weights:
         object.__setattr__(self, "weights", plain)
 
     @property
-    def language_models(self) -> list[str]:
-        """The columns that language models gave."""
+    def score_columns(self) -> list[str]:
+        """The weighted columns that are neither the first pass nor bonuses: scores of
+        models, parts of the toolkit's own score, and channels.
+        """
         others = {FIRST_PASS, *units()}
         return [name for name in self.weights if name not in others]
 
@@ -284,7 +290,7 @@ class Weights:
         """Return whether a column has a weight other than 0."""
         return bool(self.weights.get(name))
 
-    def regards(self, name: str) -> bool:
+    def weighs_or_tuned(self, name: str) -> bool:
         """Return whether a column has a weight, or is a bonus that was tuned to 0."""
         was_tuned = self.options is not None and name in self.options.bonuses
         return was_tuned or self.weighs(name)
@@ -297,7 +303,7 @@ class Weights:
         return f"<Weights: {named} ({self.tuned})>"
 
     @property
-    def exclusions(self) -> tuple[str, ...]:
+    def sorted_excluded(self) -> tuple[str, ...]:
         """The origins of `excluded`, sorted, for signatures."""
         return tuple(sorted(self.excluded))
 
@@ -311,10 +317,13 @@ class Weights:
     @property
     def of_fold(self) -> FoldWeights:
         """The record of these weights as the weights of one fold."""
-        return FoldWeights(self.weights, self.exclusions, self.mixture)
+        return FoldWeights(self.weights, self.sorted_excluded, self.mixture)
 
     def of(self, nbest: NbestList) -> ListWeights:
-        """Return what decides about a list: a value of `WeightsOf`."""
+        """Return what decides about a list: the same `ListWeights` for every list.
+
+        The method itself, `weights.of`, is a `WeightsOf`: a function that takes a list.
+        """
         return ListWeights(self.weights, self.excluded, self.mixture)
 
     @classmethod
@@ -328,8 +337,8 @@ class Weights:
         pass.
 
         The combined score is (1 - sum of the LM weights) * s2s + sum of LM weight *
-        column + sum of bonus * count. With one LM this is the combination of the paper
-        (section 5.3).
+        column + sum of bonus * count. With one LM this is the combination of Shin et
+        al. 2020 (section 5.3; https://aclanthology.org/2020.acl-main.76/).
 
         Args:
             lm: The weight of each LM column.
@@ -348,7 +357,8 @@ class Weights:
             if not math.isfinite(bonus):
                 what = f"{column.unit} bonus" if column else f"weight of {name}"
                 raise UserError(f"{what} {bonus} is not a number")
-            # A usual bonus of 0 is no bonus; other columns keep their place in tables.
+            # A bonus of 0 for a count is left out. The columns of expansions stay, so
+            # that tables show them.
             if bonus or column is None or column.comes_with_hypotheses:
                 weights[name] = bonus
         return cls(weights, tuned or Tuned())

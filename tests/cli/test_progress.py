@@ -27,13 +27,13 @@ from rescore.decision import Decision
 from rescore.formats import read
 from rescore.lms import ComputeOptions, load
 from rescore.lms.cache import Cached
-from rescore.lms.context import in_place
+from rescore.lms.context import with_needed_neighbours
 from rescore.metrics.folds import split
 from rescore.metrics.mt import Ter
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.pace import paced
-from rescore.scoring import score_windows, windows
+from rescore.scoring import score_windows, windows_of_lists
 from rescore.tuning import TuningOptions, tune_weights, tuned_in_folds
 from tests.conftest import ROOT, Run
 from tests.processes import start
@@ -123,7 +123,9 @@ def test_a_window_reports_while_it_is_scored(
     lm = Cached(lm, tmp_path) if cached else lm
     steps: list[int] = []
     (placed, _), *_ = next(
-        score_windows(lm, windows(in_place([lm], lists)), steps.append)
+        score_windows(
+            lm, windows_of_lists(with_needed_neighbours([lm], lists)), steps.append
+        )
     )
     number = sum(len(nbest.hypotheses) for nbest in lists)
     assert (

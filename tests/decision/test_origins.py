@@ -235,7 +235,7 @@ def test_excluded_origins_are_in_the_weights_file(tmp_path: Path) -> None:
     weights.save(tmp_path / "w.json")
     assert Weights.load(tmp_path / "w.json") == weights
     assert weights.of(spelled()[0]).excluded == {RESPELLED, MERGED}
-    assert weights.exclusions == ("merged", "respelled")
+    assert weights.sorted_excluded == ("merged", "respelled")
 
 
 def test_no_size_of_a_weight_is_a_mark() -> None:
@@ -303,10 +303,10 @@ def test_the_order_of_fairseqs_file_is_no_mean(rescore: Run, tmp_path: Path) -> 
         "P-0\t-2 -2 -2",
     ]
     (tmp_path / "log").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert formats.read([tmp_path / "log"])[0].header.means
+    assert formats.read([tmp_path / "log"])[0].header.scores_are_means
     ranked = formats.read([tmp_path / "log"], s2s="rank")
     assert (
-        not ranked[0].header.means
+        not ranked[0].header.scores_are_means
         and resolve(pipeline.RunConfig(), ranked).norm == "sum"
     )
     assert (

@@ -14,9 +14,9 @@ from rescore.columns import (
     Column,
     Reserved,
     Role,
+    all_origins,
     comes_from_expansion,
     free_name,
-    origins,
     reserved_columns,
     units,
 )
@@ -97,7 +97,7 @@ def test_a_feature_keeps_its_names(questions: None) -> None:
     assert not comes_from_expansion(QUESTIONS), "no hypotheses come with it"
     own = Column("toolkit", "", "sum", "", Role.COUNT)
     assert not comes_from_expansion("n", own), "a count of a file is the file's own"
-    assert "asked" in origins()
+    assert "asked" in all_origins()
 
 
 def test_a_feature_that_is_replaced_leaves_no_names(questions: None) -> None:
@@ -112,7 +112,7 @@ def test_a_feature_that_is_replaced_leaves_no_names(questions: None) -> None:
 
 def test_names_of_a_feature_that_is_gone_are_free() -> None:
     assert QUESTIONS not in reserved_columns()
-    assert "asked" not in origins()
+    assert "asked" not in all_origins()
 
 
 def test_each_feature_has_a_line_in_the_table() -> None:

@@ -170,7 +170,7 @@ def test_fairseq(tmp_path: Path) -> None:
     assert (first.text, second.text) == ("that 's good", "it is fine")
     assert first.scores == pytest.approx({"s2s": -math.log(2), "sum": -math.log(2) * 2})
     assert second.scores["sum"] == pytest.approx(-2 * math.log(2) * math.sqrt(2))
-    assert good.header.means
+    assert good.header.scores_are_means
 
 
 def test_s2s_selects_another_column(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_s2s_selects_another_column(tmp_path: Path) -> None:
     assert yes.hypotheses[0].scores == pytest.approx(
         {"s2s": -2 * math.log(2), "first": -math.log(2)}
     )
-    assert not yes.header.means
+    assert not yes.header.scores_are_means
     with pytest.raises(
         UserError, match=r"utterance 0: no score 'lm' \(found: s2s, sum\)"
     ):

@@ -53,12 +53,12 @@ def test_every_card_says_what_its_weight_was_tuned_on() -> None:
 
 
 def test_facts_of_a_set() -> None:
-    assert Dataset(some_lists("ranks")).is_ranked
-    assert not Dataset(some_lists("0.5")).is_ranked
+    assert Dataset(some_lists("ranks")).is_order_only
+    assert not Dataset(some_lists("0.5")).is_order_only
     assert Dataset(some_lists("0.5")).spread == pytest.approx(0.5)
     assert Dataset(some_lists("0.5", FEWEST - 1)).spread is None
     alone = [NbestList("u", [Hypothesis("a", {"s2s": 0.0})])]
-    assert not Dataset(alone).is_ranked and Dataset(alone).spread is None
+    assert not Dataset(alone).is_order_only and Dataset(alone).spread is None
 
 
 ROADS = {
@@ -100,7 +100,7 @@ def test_a_first_pass_with_a_language_model(column: str, rescore: Run) -> None:
         for hypothesis in nbest.hypotheses:
             hypothesis.scores[column] = -1.0
     is_model = column not in ("ctc", "film")
-    assert bool(Dataset(lists).searched_with) is is_model
+    assert bool(Dataset(lists).first_pass_lm) is is_model
     formats.write(lists, "l.jsonl")
     done = rescore("run", "l.jsonl", "--lm", "tta-small")
     assert (done.returncode == 2) is is_model, done.stderr

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from rescore.columns import origins
+from rescore.columns import all_origins
 from rescore.errors import UserError
 from rescore.expansion import Expansion, expanded
 from rescore.nbest import Hypothesis, NbestList
@@ -35,7 +35,7 @@ def texts(*names: str) -> list[str]:
     return [hypothesis.text for hypothesis in nbest.hypotheses]
 
 
-@pytest.mark.parametrize("origin", origins())
+@pytest.mark.parametrize("origin", all_origins())
 def test_a_declared_origin_is_taken(origin: str) -> None:
     assert texts(origin) == ["a", "b"]
     assert texts(origin, "first_pass") == ["a", "b", "b"]

@@ -38,12 +38,12 @@ from rescore.lms.training.vocabulary import train_wordpiece
 from rescore.metrics import METRICS, MetricOptions, Normaliser, significance
 from rescore.metrics.normalise import FLAGS
 from rescore.nbest import Header, Hypothesis, NbestList
+from rescore.option_readers import options_of
 from rescore.options import flattened
 from rescore.parts import FORMATS
 from rescore.plan import resolve
 from rescore.research import correlation, similarity
 from rescore.service import app as service
-from rescore.taken import options_of
 from tests import stand_ins, test_roads
 from tests.conftest import SENTENCES, TINY, Done, parameters_of, run_main
 

@@ -32,7 +32,7 @@ from rescore.options import Field, flattened, option
 from rescore.parts import METRICS
 from rescore.reports.check import parse
 from rescore.tuning import Weights
-from rescore.tuning.weights import ELSEWHERE, TuningOptions
+from rescore.tuning.weights import SIGNED_ELSEWHERE, TuningOptions
 from tests.conftest import LEXICON, WORDS, Done, Run, networks_with_sentences
 from tests.formats.samples import SAMPLES
 from tests.lms.test_ngram import ARPA
@@ -400,7 +400,10 @@ OTHERS: dict[str, Any] = {
 
 
 def test_every_field_of_tuning_is_signed_in_folds() -> None:
-    assert {entry.name for entry in fields(TuningOptions)} == {*OTHERS, *ELSEWHERE}
+    assert {entry.name for entry in fields(TuningOptions)} == {
+        *OTHERS,
+        *SIGNED_ELSEWHERE,
+    }
     for name, value in OTHERS.items():
         assert name in replace(TuningOptions(), **{name: value}).for_signature
 

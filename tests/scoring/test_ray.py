@@ -32,7 +32,7 @@ from rescore.lms.base import (
     WithNeighbours,
     without_context,
 )
-from rescore.lms.context import in_place
+from rescore.lms.context import with_needed_neighbours
 from rescore.mt.lexical.estimation import train
 from rescore.nbest import Header
 from rescore.scoring import cluster as engine
@@ -193,7 +193,7 @@ def test_equal_bytes_of_models_that_listen(
 
 
 def questions() -> list[list[Question]]:
-    parts = local.windows(in_place([], formats.read([LISTS])))
+    parts = local.windows_of_lists(with_needed_neighbours([], formats.read([LISTS])))
     return [
         without_context(
             hypothesis.text for placed in part for hypothesis in placed.nbest.hypotheses

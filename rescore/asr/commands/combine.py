@@ -108,9 +108,12 @@ def command(
     plan = resolve(options.with_one_metric(options.configured(config)))
     words = plan.metric.words or EXACT
     lists = list(_lists(own, inputs, words))
-    groups = _groups(lists, plan)
+    group_table = _group_table(lists, plan)
     formats.write(undo.undone(lists), own.output)
-    options.show("\n\n".join([_table(lists, plan.metric, words), *groups]))
+    tables = [_table(lists, plan.metric, words)]
+    if group_table is not None:
+        tables.append(group_table)
+    options.show("\n\n".join(tables))
     if inputs.ref and own.output != "-":
         measured = "".join(f" --metric {name}" for name in config.metrics)
         log.info(
@@ -121,14 +124,14 @@ def command(
         )
 
 
-def _groups(lists: Sequence[NbestList], plan: Plan) -> list[str]:
-    """Return the table of the systems' figures by group, if it is asked for.
+def _group_table(lists: Sequence[NbestList], plan: Plan) -> str | None:
+    """Return the table of the systems' figures by group (--by); None without --by.
 
     Raises:
         OptionError: There are no references.
     """
     if plan.by is None:
-        return []
+        return None
     referred = [nbest for nbest in lists if nbest.references]
     if not referred:
         raise OptionError("--by needs references; give --ref FILE")
