@@ -18,7 +18,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from rescore.columns import NORM_SUM, units
+from rescore.columns import NORM_SUM
 from rescore.config import EQUAL, RunConfig
 from rescore.dataset import Dataset
 from rescore.decision import DECISIONS, Decision
@@ -49,10 +49,9 @@ from rescore.metrics import (
 )
 from rescore.metrics.cached import remembered
 from rescore.metrics.folds import Folds, speakers, split
-from rescore.metrics.normalise import FLAGS
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
-from rescore.option_readers import check_read, flags_set
+from rescore.option_readers import check_read
 from rescore.parts import FEATURES
 from rescore.refusals import check_decision, refuse_several_sources, refuse_tuning
 from rescore.reports.groups import labels
@@ -716,38 +715,3 @@ def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decis
     check_decision(config, name)
     settings = config.deciding.as_json(DECISIONS[name].Options)
     return Decision(name, config.scale, settings).completed_by(weights.decision)
-
-
-def check_unmeasured(
-    config: RunConfig,
-    weights: Weights,
-    instead: str,
-    compares_words: bool = False,
-) -> None:
-    """Refuse options of metrics that nothing reads, in a command that measures nothing.
-
-    A decision by posteriors, a bonus of words and new hypotheses read options of
-    metrics, but not the options of figures alone, such as how errors are named.
-
-    Args:
-        config: What was asked.
-        weights: The weights that decide.
-        instead: What the user should do, for messages.
-        compares_words: Whether words are compared beside the decision.
-
-    Raises:
-        OptionError: Nothing reads an option.
-    """
-    given = flags_set(METRICS, config.measuring)
-    if config.metrics:
-        given["metrics"] = "--metric"
-    is_best = decision_of(config, weights).is_best
-    counts = weights.weights.keys() & units().keys()
-    unread = {"align"}  # --align only names the errors of figures
-    if is_best and not config.expands and not counts:
-        unread = {*given}
-        if compares_words:
-            unread -= {*FLAGS}
-    for name, flag in given.items():
-        if name in unread:
-            raise OptionError(f"{flag}: nothing is measured here; {instead}")

@@ -27,6 +27,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from rescore.columns import units
 from rescore.config import (
     DECISION,
     EXPANSION,
@@ -41,13 +42,15 @@ from rescore.config import (
     Bonus,
     RunConfig,
 )
+from rescore.decision.rules import Decision
 from rescore.errors import OptionError, UserError, did_you_mean, takes_no
 from rescore.files import absent
 from rescore.lms import ComputeOptions
 from rescore.metrics.normalise import FLAGS
-from rescore.option_readers import check_read, options_of
+from rescore.option_readers import check_read, flags_set, options_of
 from rescore.options import Field, Option, flattened, several
-from rescore.parts import DECISIONS, FEATURES
+from rescore.parts import DECISIONS, FEATURES, METRICS
+from rescore.tuning.weights import Weights
 
 WORDS = ("metrics", "normaliser", *FLAGS)
 """The fields that a road takes which measures nothing, but compares words: the metric
@@ -488,3 +491,39 @@ def _paths_in(value: str) -> Iterable[str]:
     behind its kind and options.
     """
     return {value, value.rpartition(":")[2]} - {"-"}
+
+
+def check_unmeasured(
+    config: RunConfig,
+    weights: Weights,
+    decision: Decision,
+    instead: str,
+    compares_words: bool = False,
+) -> None:
+    """Refuse options of metrics that nothing reads, in a command that measures nothing.
+
+    A decision by posteriors, a bonus of words and new hypotheses read options of
+    metrics, but not the options of figures alone, such as how errors are named.
+
+    Args:
+        config: What was asked.
+        weights: The weights that decide.
+        decision: The decision, with the options of the call.
+        instead: What the user should do, for messages.
+        compares_words: Whether words are compared beside the decision.
+
+    Raises:
+        OptionError: Nothing reads an option.
+    """
+    given = flags_set(METRICS, config.measuring)
+    if config.metrics:
+        given["metrics"] = "--metric"
+    counts = weights.weights.keys() & units().keys()
+    unread = {"align"}  # --align only names the errors of figures
+    if decision.is_best and not config.expands and not counts:
+        unread = {*given}
+        if compares_words:
+            unread -= {*FLAGS}
+    for name, flag in given.items():
+        if name in unread:
+            raise OptionError(f"{flag}: nothing is measured here; {instead}")

@@ -15,7 +15,8 @@ from rescore.config import RunConfig
 from rescore.errors import counted
 from rescore.nbest import NbestList, ranking
 from rescore.options import option
-from rescore.plan import check_unmeasured
+from rescore.plan import decision_of
+from rescore.refusals import check_unmeasured
 from rescore.reports.summary import render
 
 log = logging.getLogger(__name__)
@@ -154,6 +155,6 @@ def command(
         options.show(render(outcome.results))
         return
     instead = "give --report, --table or --details, which print figures"
-    check_unmeasured(config, loaded, instead)
+    check_unmeasured(config, loaded, decision_of(config, loaded), instead)
     stream = own.check_lists(inputs.iterate(own.nbest), times)
     own.write(pipeline.rerank(stream, loaded, config), times)

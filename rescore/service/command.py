@@ -14,7 +14,8 @@ from rescore.config import RunConfig
 from rescore.errors import UserError
 from rescore.nbest import NbestList
 from rescore.options import Declared, option
-from rescore.plan import check_unmeasured
+from rescore.plan import decision_of
+from rescore.refusals import check_unmeasured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,8 @@ def command(
     with _bound(own.host, own.port) as listening:
         config = options.configured(config, weights=weights)
         instead = "give --decide mbr, or the option to rescore rerank --report"
-        check_unmeasured(config, loaded, instead, compares_words=True)
+        decision = decision_of(config, loaded)
+        check_unmeasured(config, loaded, decision, instead, compares_words=True)
         dev_lists: Sequence[NbestList] = ()
         if dev.dev:
             inputs = options.InputOptions()
