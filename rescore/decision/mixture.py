@@ -87,7 +87,8 @@ def mixture_scores(mixture: Mixture, nbest: NbestList) -> list[float]:
 
 def named(mixture: Mixture) -> str:
     """Return a phrase with the votes of systems, relative to the largest vote."""
-    largest = max(mixture.votes.values())
+    votes = mixture.votes.values()
+    largest = max(votes)
     rounded = {}
     for name, vote in mixture.votes.items():
         if vote:
@@ -96,7 +97,9 @@ def named(mixture: Mixture) -> str:
         (name,) = rounded
         return f"{name} alone"
     if set(rounded.values()) == {"1"}:
-        return f"equal votes of {', '.join(rounded)}"
+        # The smallest difference decides ties.
+        degree = "equal" if min(filter(None, votes)) == largest else "almost equal"
+        return f"{degree} votes of {', '.join(rounded)}"
     return ", ".join(f"{name} {vote}" for name, vote in rounded.items())
 
 
