@@ -147,9 +147,17 @@ def warn_of_few(test: PairedTest, metric: Metric, lists: Sequence[NbestList]) ->
     words = metric.unit == "word" and not test.by_speaker
     log.warning(
         "only %s: randomisation gives no p-value below about %g%s",
-        *(counted(number, unit), 2.0 ** (1 - number)),
-        "; give --test mapsswe, which compares segments" if words else "",
+        counted(number, unit),
+        2.0 ** (1 - number),
+        _instead(test, words),
     )
+
+
+def _instead(test: PairedTest, words: bool) -> str:
+    """Return the end of the warning of few units: what to do."""
+    if test.by_speaker:
+        return "; leave out --by-speaker and --speaker"
+    return "; give --test mapsswe, which compares segments" if words else ""
 
 
 def in_order(
