@@ -50,7 +50,6 @@ from rescore.metrics.normalise import FLAGS
 from rescore.option_readers import check_read, flags_set, options_of
 from rescore.options import Field, Option, flattened, several
 from rescore.parts import DECISIONS, FEATURES, METRICS
-from rescore.tuning.weights import Weights
 
 WORDS = ("metrics", "normaliser", *FLAGS)
 """The fields that a road takes which measures nothing, but compares words: the metric
@@ -495,7 +494,7 @@ def _paths_in(value: str) -> Iterable[str]:
 
 def check_unmeasured(
     config: RunConfig,
-    weights: Weights,
+    columns: Collection[str],
     decision: Decision,
     instead: str,
     compares_words: bool = False,
@@ -507,7 +506,7 @@ def check_unmeasured(
 
     Args:
         config: What was asked.
-        weights: The weights that decide.
+        columns: The columns that the weights name.
         decision: The decision, with the options of the call.
         instead: What the user should do, for messages.
         compares_words: Whether words are compared beside the decision.
@@ -518,7 +517,7 @@ def check_unmeasured(
     given = flags_set(METRICS, config.measuring)
     if config.metrics:
         given["metrics"] = "--metric"
-    counts = weights.weights.keys() & units().keys()
+    counts = units().keys() & {*columns}
     unread = {"align"}  # --align only names the errors of figures
     if decision.is_best and not config.expands and not counts:
         unread = {*given}

@@ -155,6 +155,7 @@ def command(
         options.show(render(outcome.results))
         return
     instead = "give --report, --table or --details, which print figures"
-    check_unmeasured(config, loaded, decision_of(config, loaded), instead)
+    decision = decision_of(config, loaded)
+    check_unmeasured(config, loaded.weights, decision, instead)
     stream = own.check_lists(inputs.iterate(own.nbest), times)
     own.write(pipeline.rerank(stream, loaded, config), times)

@@ -82,7 +82,7 @@ def command(
         config = options.configured(config, weights=weights)
         instead = "give --decide mbr, or the option to rescore rerank --report"
         decision = decision_of(config, loaded)
-        check_unmeasured(config, loaded, decision, instead, compares_words=True)
+        check_unmeasured(config, loaded.weights, decision, instead, True)
         dev_lists: Sequence[NbestList] = ()
         if dev.dev:
             inputs = options.InputOptions()
