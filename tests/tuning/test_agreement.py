@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from rescore.columns import FIRST_PASS
 from rescore.metrics import METRICS
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning.agreement import Agreement
+from tests.conftest import Run
 
 WORDS = [f"w{number}" for number in range(300)]
 
@@ -156,3 +158,19 @@ def test_words_are_compared_as_the_metric_does() -> None:
     words = METRICS["wer"]().words
     result = Agreement(list(combined(outputs)), list(outputs), words)
     assert set(result.votes.values()) == {1.0}
+
+
+@pytest.mark.parametrize(
+    ("rates", "is_far"), [((0.04, 0.25, 0.3), True), ((0.15, 0.2, 0.25), False)]
+)
+def test_a_system_far_better_than_all_others_is_told(
+    rescore: Run, tmp_path: Path, rates: tuple[float, ...], is_far: bool
+) -> None:
+    paths = []
+    for name, lists in systems(rates).items():
+        rows = (f"{one.hypotheses[0].text} ({one.id})\n" for one in lists)
+        (tmp_path / f"{name}.trn").write_text("".join(rows), encoding="utf-8")
+        paths.append(f"{name}.trn")
+    done = rescore("combine", *paths, "-o", "all.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert ("a is estimated to be far better" in done.stderr) == is_far

@@ -40,7 +40,7 @@ from rescore.pace import paced
 from rescore.plan import Plan, resolve
 from rescore.reports.groups import grouped, render
 from rescore.styles import figure, text
-from rescore.tuning.agreement import Agreement
+from rescore.tuning.agreement import Agreement, Estimate
 
 log = logging.getLogger(__name__)
 
@@ -154,6 +154,7 @@ def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str
     agreement = Agreement(lists, systems, words)
     votes = agreement.votes
     estimates = agreement.estimates()
+    _warn_of_far_best(estimates)
     referred = [nbest for nbest in lists if nbest.references]
     head = ["", "estimated", "95 % CI", "votes"]
     if referred:
@@ -170,6 +171,25 @@ def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str
             row.insert(1, figure(text_value(metric, referred, texts)))
         rows.append(row)
     return text(rows)
+
+
+FAR = 2.0
+"""The factor from which on the estimates of the best two systems are far apart."""
+
+
+def _warn_of_far_best(estimates: Mapping[str, Estimate]) -> None:
+    """Warn if one system is so much better than all others that a vote may be worse
+    than its texts alone.
+    """
+    if not estimates:
+        return
+    best, second, *_ = sorted(estimates, key=lambda name: estimates[name].rate)
+    if estimates[best].rate * FAR < estimates[second].rate:
+        log.warning(
+            "%s is estimated to be far better than all other systems; its texts alone"
+            " may be better than a vote",
+            best,
+        )
 
 
 def _lists(
