@@ -84,13 +84,13 @@ def check_card_suits(config: RunConfig, lists: Sequence[NbestList]) -> None:
             f"{several.header.prefix}the first pass is the rank, not a score, and"
             f" {weight} is for log-probabilities; {instead}"
         )
+    tuned_on = weight_spread(spec)
     component = several.first_pass_lm
-    if component and weight_spread(spec) is not None:
+    if component and tuned_on is not None:
         raise UserError(
             f"{several.header.prefix}the first pass has a language model already"
             f" (column {component}), and {weight} was tuned without one; {instead}"
         )
-    tuned_on = weight_spread(spec)
     spread = several.spread
     if tuned_on is None or spread is None or several.header.scores_are_means:
         return

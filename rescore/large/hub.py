@@ -42,21 +42,6 @@ FILES = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors"]
 """Files to download: configuration, tokenizer and weights; neither pickled weights nor
 code.
 """
-LOGITS = 2**25
-"""The largest number of logits of one batch: 128 MiB in float32."""
-NAME = re.compile(
-    r"([A-Za-z0-9][\w.-]{0,95}/)?[\w.-]{1,96}(@[\w./-]{1,100})?", re.ASCII
-)
-"""`OWNER/MODEL`, or `OWNER/MODEL@REVISION`; the oldest models have no owner."""
-FILES = ["*.json", "*.txt", "*.model", "*.spm", "*.safetensors"]
-"""Files to download: configuration, tokenizer and weights; neither pickled weights nor
-code.
-"""
-PACKAGES = {
-    name.lower(): name
-    for name in ("sentencepiece", "tiktoken", "protobuf", "sacremoses", "fugashi")
-}
-"""Packages that some tokenizers of transformers need, by the name in its messages."""
 SOURCE = "{src}"
 """The place of the source in a template."""
 TEXT = "{text}"

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from rescore.lms.backends import shipped, shipped_models
 from rescore.lms.folders import tokens_per_word
-from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.tokenizer import UNK, Tokenizer
 
 FOREIGN = 1.6
 """A model does not know a language if words have this number of times the tokens of
@@ -19,7 +19,6 @@ LEAST_WORDS = 30
 """The least number of words by which tokens are divided; fewer words do not show
 whether a text is foreign.
 """
-UNKNOWN = "[UNK]"
 
 
 def per_word(tokens: int, words: int) -> float:
@@ -66,7 +65,7 @@ def is_foreign(model: str, texts: Sequence[str]) -> bool:
         return False
     pieces = Tokenizer.load(folder / "tokenizer.json").pieces(texts)
     tokens = sum(map(len, pieces))
-    unknown = sum(each.count(UNKNOWN) for each in pieces)
+    unknown = sum(each.count(UNK) for each in pieces)
     words = sum(len(text.split()) for text in texts)
     usual = tokens_per_word(folder)
     return has_long_words(tokens, words, usual) or is_unknown(unknown, tokens)
