@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from itertools import chain
 from types import ModuleType
 
@@ -37,6 +38,10 @@ PACKAGED: dict[str, ModuleType] = {
 """The switches that turn on normalisers of whole texts, in the order in which they
 act. Each module returns its normaliser and the version for signatures.
 """
+CACHED = 1 << 17
+"""Number of texts whose result is kept, for each normaliser of `PACKAGED`: bounds
+memory.
+"""
 INNER = "'\u2019-"
 """Punctuation that is part of a word when letters surround it."""
 FLAGS = ("case_sensitive", *YES, *PACKAGED, "split_characters", "split_mixed")
@@ -48,6 +53,12 @@ WRITTEN = re.compile(rf"[{UNSPACED_LETTERS}]|[^\s{UNSPACED_LETTERS}]+")
 """A word as it is written, before a metric is known: a character of Chinese, Japanese
 or Thai, or a part of a text between blanks.
 """
+
+
+@cache
+def _remembering(normalise: Callable[[str], str]) -> Callable[[str], str]:
+    """Return a normaliser of whole texts with a cache of texts: packages are slow."""
+    return lru_cache(CACHED)(normalise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +148,7 @@ class Normaliser(Declared):
             text = unicodedata.normalize("NFKC", ZERO_WIDTH.sub("", text))
         for name, module in PACKAGED.items():
             if value := getattr(self, name):
-                normalise = module.normaliser(name, value)
+                normalise = _remembering(module.normaliser(name, value))
                 lines = text.split("\n")
                 text = " ".join(map(normalise, lines))
         if not self.case_sensitive:

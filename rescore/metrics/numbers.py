@@ -10,15 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from functools import cache, lru_cache
+from functools import cache
 from importlib.metadata import version
 
 from rescore.errors import UserError
 
 LANGUAGES = ("en",)
 """The languages whose numbers are known."""
-CACHED = 1 << 17
-"""Number of texts whose result is kept: bounds memory."""
 SCALES = {
     "hundred": 100,
     "thousand": 10**3,
@@ -77,7 +75,7 @@ def normaliser(name: str, language: str) -> Callable[[str], str]:
         text = _PERCENT.sub(" percent", text)
         return _ONE_CURRENCY.sub(r"\1s", text)
 
-    return lru_cache(CACHED)(written)
+    return written
 
 
 def version_of(name: str, language: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -22,8 +22,6 @@ from rescore.files import sha256
 from rescore.metrics.counting import Counts
 
 ENGLISH = "en"
-CACHED = 1 << 17
-"""Number of texts whose result is kept: bounds memory."""
 
 
 @cache
@@ -46,7 +44,7 @@ def _module(name: str) -> ModuleType:
 
 @cache
 def normaliser(name: str, language: str) -> Callable[[str], str]:
-    """Return the leaderboard's normaliser for a language, with a cache of texts.
+    """Return the leaderboard's normaliser for a language.
 
     Args:
         name: The switch, `open_asr`.
@@ -57,8 +55,9 @@ def normaliser(name: str, language: str) -> Callable[[str], str]:
     """
     code = _module("normalizer.data_utils")
     if language == ENGLISH:
-        return lru_cache(CACHED)(code.normalizer)
-    return lru_cache(CACHED)(lambda text: code.ml_normalizer(text, lang=language))
+        english: Callable[[str], str] = code.normalizer
+        return english
+    return lambda text: code.ml_normalizer(text, lang=language)
 
 
 def version_of(name: str, language: str) -> str:

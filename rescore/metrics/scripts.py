@@ -9,23 +9,19 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
-from functools import cache, lru_cache
 
-CACHED = 1 << 17
-"""Number of texts whose result is kept: bounds memory."""
 APOSTROPHES = "'\u2019"
 """Apostrophes belong to a word where letters surround them."""
 
 
-@cache
 def normaliser(name: str, switch: bool) -> Callable[[str], str]:
-    """Return the normaliser, with a cache of texts.
+    """Return the normaliser.
 
     Args:
         name: The switch, `unicode_basic`.
         switch: The value of the switch, which is on.
     """
-    return lru_cache(CACHED)(_without_punctuation)
+    return _without_punctuation
 
 
 def version_of(name: str, switch: bool) -> str:

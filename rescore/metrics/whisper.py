@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, lru_cache
+from functools import cache
 from importlib.metadata import version
 
 from rescore.errors import UserError
 
-CACHED = 1 << 17
-"""Number of texts whose result is kept: bounds memory."""
-
 
 @cache
 def normaliser(name: str, switch: bool) -> Callable[[str], str]:
-    """Return a normaliser of Whisper, which is slow, with a cache of texts.
+    """Return a normaliser of Whisper, which is slow.
 
     Args:
         name: The switch: `whisper_english` or `whisper_basic`.
@@ -37,7 +34,7 @@ def normaliser(name: str, switch: bool) -> Callable[[str], str]:
         function = EnglishTextNormalizer()
     else:
         function = BasicTextNormalizer()
-    return lru_cache(CACHED)(function)
+    return function
 
 
 def version_of(name: str, switch: bool) -> str:
