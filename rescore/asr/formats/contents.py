@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rescore.errors import UserError
-from rescore.formats.references import AS_LETTERS, is_stm
+from rescore.formats.references import AS_LETTERS, STM, is_stm
 from rescore.formats.source import HEAD, Source, sniff
 from rescore.formats.text import begin_with_ids, split_trn, undo_entities
 from rescore.formats.times import Span, Times
@@ -166,6 +166,34 @@ def ctm_word(line: str, place: str) -> CtmWord | None:
     if cells[2:4] == ["*", "*"] and mark.mark:
         return mark
     return CtmWord(cells, *Span.read(cells[2], cells[3], place, duration=True))
+
+
+class StmLine(NamedTuple):
+    """A segment of an STM."""
+
+    recording: str
+    channel: str
+    speaker: str
+    span: Span
+    text: str
+
+
+def stm_lines(source: Source) -> Iterator[StmLine]:
+    """Yield the segments of an STM, in the order of the file.
+
+    Raises:
+        UserError: A line is not STM, or its times are no span.
+    """
+    for place, line in source.filled():
+        if line.startswith(";;"):
+            continue
+        match = STM.fullmatch(line)
+        if match is None:
+            raise UserError(
+                f"{place}: not stm: expected `file channel speaker start end text`"
+            )
+        recording, channel, speaker, start, end, text = match.groups()
+        yield StmLine(recording, channel, speaker, Span.read(start, end, place), text)
 
 
 def ctm_words(source: Source) -> Iterator[CtmWord]:

@@ -2,7 +2,7 @@
 text of an utterance.
 
 A session is a recording with its segments. Its text has a line for each segment, so
-that whatever tells texts apart (digests, caches) tells speakers and times apart, too.
+that digests and caches, which compare texts, also tell speakers and times apart.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from rescore.asr.formats.contents import ctm_words, kind_of
+from rescore.asr.formats.contents import ctm_words, kind_of, stm_lines
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.files import loads
-from rescore.formats.references import STM, first_reading
+from rescore.formats.references import first_reading
 from rescore.formats.source import InputWarnings, Source
 from rescore.formats.times import Span
 from rescore.nbest import Hypothesis, NbestList
@@ -186,17 +186,9 @@ def _entry(entry: Any, place: str) -> tuple[str, Segment]:
 
 def _stm(source: Source) -> Parts:
     """Yield the segments of an STM; of alternatives the first is read."""
-    for place, line in source.filled():
-        if line.startswith(";;"):
-            continue
-        match = STM.fullmatch(line)
-        if match is None:
-            raise UserError(
-                f"{place}: not stm: expected `file channel speaker start end text`"
-            )
-        recording, _, speaker, start, end, text = match.groups()
-        words = " ".join(first_reading(text).split())
-        yield recording, Segment(speaker, words, Span.read(start, end, place))
+    for line in stm_lines(source):
+        words = " ".join(first_reading(line.text).split())
+        yield line.recording, Segment(line.speaker, words, line.span)
 
 
 def _ctm(source: Source) -> Parts:

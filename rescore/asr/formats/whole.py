@@ -20,10 +20,17 @@ from typing import NamedTuple
 from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
-from rescore.asr.formats.contents import CtmWord, ctm_words, cue_words, cues, kind_of
+from rescore.asr.formats.contents import (
+    CtmWord,
+    ctm_words,
+    cue_words,
+    cues,
+    kind_of,
+    stm_lines,
+)
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.references import STM, cheapest, readings
+from rescore.formats.references import cheapest, readings
 from rescore.formats.shaped import ShapeOptions
 from rescore.formats.source import (
     UNORDERED,
@@ -666,21 +673,13 @@ def _stm(source: Source) -> list[_Piece]:
     share its time by letters.
     """
     segments: list[tuple[float, _Piece]] = []
-    for place, line in source.filled():
-        if line.startswith(";;"):
-            continue
-        match = STM.fullmatch(line)
-        if match is None:
-            raise UserError(
-                f"{place}: not stm: expected `file channel speaker start end text`"
-            )
-        recording, channel, speaker, start, end, text = match.groups()
-        words = text.split()
-        span = Span.read(start, end, place)
-        segment = [(speaker, span, " ".join(words))]
-        times = spread(words, span)
-        piece = _Piece(recording, words, times, channel.upper(), segments=segment)
-        segments.append((span.start, piece))
+    for line in stm_lines(source):
+        words = line.text.split()
+        segment = [(line.speaker, line.span, " ".join(words))]
+        times = spread(words, line.span)
+        channel = line.channel.upper()
+        piece = _Piece(line.recording, words, times, channel, segments=segment)
+        segments.append((line.span.start, piece))
     segments.sort(key=lambda segment: segment[0])
     return [piece for _, piece in segments]
 
