@@ -16,6 +16,7 @@ from rescore.decision import Decision, sorted_by_score
 from rescore.metrics import Metric
 from rescore.nbest import NbestList, without_copies
 from rescore.tuning import FIRST_PASS_ALONE, Weights, suited
+from rescore.tuning.folds import texts_of_folds
 
 log = logging.getLogger(__name__)
 
@@ -125,19 +126,7 @@ def _texts(
     """Return the text of each list; the lists of one fold are decided together."""
     if not weights_of_lists:
         return decision.texts(metric, lists, weights.of)
-    texts = [""] * len(lists)
-    # one entry for each fold: the lists of a fold share one object
-    folds = {id(fold_weights): fold_weights for fold_weights in weights_of_lists}
-    for fold_weights in folds.values():
-        indices = []
-        for index, list_weights in enumerate(weights_of_lists):
-            if list_weights is fold_weights:
-                indices.append(index)
-        fold_lists = [lists[index] for index in indices]
-        chosen = fold_weights.decision.texts(metric, fold_lists, fold_weights.of)
-        for index, text in zip(indices, chosen, strict=True):
-            texts[index] = text
-    return texts
+    return texts_of_folds(metric, lists, weights_of_lists)
 
 
 def warn_of_repeated_texts(

@@ -116,7 +116,7 @@ def grouped(
     groups = []
     for name in sorted(list_indices):
         group_lists = [lists[index] for index in list_indices[name]]
-        groups.append(Group(name, len(group_lists), _words(group_lists), {}))
+        groups.append(Group(name, len(group_lists), reference_words(group_lists), {}))
     for metric in metrics:
         reporting = remembered(metric.for_reports)
         for group in groups:
@@ -129,8 +129,12 @@ def grouped(
     return Groups(by, groups, _macro_mean(groups))
 
 
-def _words(lists: Sequence[NbestList]) -> int:
-    """Return the number of words in the first references."""
+def reference_words(lists: Sequence[NbestList]) -> int:
+    """Return the number of words in the references, in the first of each list.
+
+    Args:
+        lists: Lists with references.
+    """
     return sum(len(nbest.header.cut_words(nbest.references[0])) for nbest in lists)
 
 

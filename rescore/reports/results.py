@@ -28,7 +28,7 @@ from rescore.reports.figures import (
     Figures,
     sign,
 )
-from rescore.reports.groups import as_html, grouped
+from rescore.reports.groups import as_html, grouped, reference_words
 from rescore.reports.markup import as_frame, html
 from rescore.reports.outputs import warn_of_few
 from rescore.reports.records import Dev, MetricResult, Record
@@ -223,7 +223,7 @@ def _reference_words(measured: MetricResult, lists: Sequence[NbestList]) -> int:
     """Return the number of words in the references, in the first of each list."""
     words = measured.counts["first_pass"].get("ref_words")
     if words is None:
-        words = sum(len(nbest.header.cut_words(nbest.references[0])) for nbest in lists)
+        words = reference_words(lists)
     return int(words)
 
 

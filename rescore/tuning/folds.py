@@ -274,12 +274,36 @@ def _held_out(
     """Return the statistics (lists, k) of the texts that the weights of each fold
     choose in this fold; fold by fold.
     """
-    statistics = []
-    for number, weights in enumerate(weights_of_folds):
-        own = []
-        for nbest, fold in zip(lists, folds.fold_of_list, strict=True):
-            if fold == number:
-                own.append(nbest)
-        texts = weights.decision.texts(metric, own, weights.of)
-        statistics.append(text_statistics(metric, own, texts))
-    return np.concatenate(statistics)
+    order = np.argsort(folds.fold_of_list, kind="stable").tolist()
+    ordered = [lists[index] for index in order]
+    weights = [weights_of_folds[folds.fold_of_list[index]] for index in order]
+    texts = texts_of_folds(metric, ordered, weights)
+    return text_statistics(metric, ordered, texts)
+
+
+def texts_of_folds(
+    metric: Metric | None,
+    lists: Sequence[NbestList],
+    weights_of_lists: Sequence[Weights],
+) -> list[str]:
+    """Return the text that each list's own weights choose; the lists of a fold, which
+    share one object, are decided together.
+
+    Args:
+        metric: The metric whose expected loss counts, where a decision needs one.
+        lists: The lists.
+        weights_of_lists: The weights of each list, with their decision.
+    """
+    texts = [""] * len(lists)
+    # one entry for each fold
+    folds = {id(fold_weights): fold_weights for fold_weights in weights_of_lists}
+    for fold_weights in folds.values():
+        indices = []
+        for index, list_weights in enumerate(weights_of_lists):
+            if list_weights is fold_weights:
+                indices.append(index)
+        fold_lists = [lists[index] for index in indices]
+        chosen = fold_weights.decision.texts(metric, fold_lists, fold_weights.of)
+        for index, text in zip(indices, chosen, strict=True):
+            texts[index] = text
+    return texts
