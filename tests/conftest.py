@@ -34,7 +34,7 @@ from rescore.lms.lexicon import Lexicon
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.vocabulary import train_wordpiece
 from rescore.metrics.base import SESSION
-from rescore.parts import KINDS, METRICS
+from rescore.parts import FEATURES, KINDS, METRICS
 from rescore.tuning import search
 
 # of `make test`: a test's own make would print its folders
@@ -302,3 +302,12 @@ def read_report(path: Path) -> dict[str, Any]:
     """A results file, with the figures of its first metric beside its own keys."""
     written: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return written | next(iter(written["metrics"]), {})
+
+
+@pytest.fixture
+def plugin_feature(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The feature of examples/plugin, as if the package were installed."""
+    monkeypatch.setattr(sys, "path", [str(ROOT / "examples" / "plugin"), *sys.path])
+    FEATURES.register("numbers", "rescore_example.numbers:Numbers")
+    yield
+    FEATURES.remove("numbers")

@@ -5,8 +5,6 @@ language model.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,9 +15,7 @@ from rescore.config import Bonus, RunConfig
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.options import Field, flattened
-from rescore.parts import FEATURES
 from rescore.plan import check
-from tests.conftest import ROOT
 
 OWN = "number_bonus"
 """The option of the feature of examples/plugin."""
@@ -30,13 +26,7 @@ COLUMNS = {"word_bonus": "words", "token_bonus": "tokens", "boost": "listed"} | 
 }
 
 
-@pytest.fixture(autouse=True)
-def numbers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The feature of examples/plugin, as if the package were installed."""
-    monkeypatch.setattr(sys, "path", [str(ROOT / "examples" / "plugin"), *sys.path])
-    FEATURES.register("numbers", "rescore_example.numbers:Numbers")
-    yield
-    FEATURES.remove("numbers")
+pytestmark = pytest.mark.usefixtures("plugin_feature")
 
 
 def options() -> dict[str, Field]:

@@ -4,8 +4,6 @@ signature, and it decides, though weights are tuned on dev lists where it gains 
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,9 +15,7 @@ from rescore.config import DECISION, FEATURE, WEIGHTS, Bonus, RunConfig
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.options import Field, flattened
-from rescore.parts import FEATURES
 from rescore.plan import check
-from tests.conftest import ROOT
 
 COLUMNS = {
     "word_bonus": "words",
@@ -33,13 +29,7 @@ DECIDING = {"scale": ("mbr", "decide:mbr,30"), "no_word": ("rover", "no-word=30"
 RULES = ("best", "mbr", "rover")
 
 
-@pytest.fixture(autouse=True)
-def numbers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The feature of examples/plugin, as if the package were installed."""
-    monkeypatch.setattr(sys, "path", [str(ROOT / "examples" / "plugin"), *sys.path])
-    FEATURES.register("numbers", "rescore_example.numbers:Numbers")
-    yield
-    FEATURES.remove("numbers")
+pytestmark = pytest.mark.usefixtures("plugin_feature")
 
 
 def options() -> dict[str, Field]:
