@@ -61,7 +61,7 @@ def combine(
         systems: The recordings of each system, by name.
         normaliser: Says which words are the same.
         references: The reference of each recording, cut at the same places, for tuning;
-            its words are aligned with the words of the systems, whatever its times are.
+            its words are aligned with the words of the systems, and its times not read.
 
     Raises:
         UserError: A recording has no reference.

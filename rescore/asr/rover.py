@@ -8,8 +8,8 @@ highest posterior wins. The result need not be one of the hypotheses. Hypotheses
 the same words are one hypothesis with the sum of their posteriors. Different words
 whose times lie apart never share a slot.
 
-Lists with equally many hypotheses are aligned together. A network is an array of word
-numbers, (lists, slots, hypotheses), 0 where a hypothesis has no word in the slot.
+`rescore.asr.slots` builds the networks; here hypotheses are cut into words, and votes
+are counted.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ def _meeteval() -> ModuleType:
 
 
 class SpeakersErrorRate(ErrorRate):
-    """The word error rate with the best assignment of the speakers of an output to
-    those of the reference (concatenated minimum-permutation, cpWER).
+    """The word error rate with the best assignment of the output's speakers to the
+    reference's speakers (concatenated minimum-permutation, cpWER).
 
     The words of a speaker are joined in the order of their segments. An utterance is a
     recording.

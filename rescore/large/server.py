@@ -464,7 +464,7 @@ class ServerModel(Streamed):
         }
         try:
             answer = self._client.request("POST", "/v1/completions", body)
-        except ServerError:  # whatever the text is
+        except ServerError:  # it says nothing about the text
             raise
         except UserError as error:
             raise UserError(f"{error}; the text was {text[:60]!r}") from None

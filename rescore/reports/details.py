@@ -29,7 +29,7 @@ def details(
     The figures of a text are its errors, or for metrics other than error rates its
     value. By these figures, the verdict says whether the chosen text is better, worse
     or the same. The scores (natural log) of the chosen hypothesis have the names of
-    their columns, and those of the first-pass hypothesis the names `first_pass_COLUMN`.
+    their columns. The scores of the first-pass hypothesis are `first_pass_COLUMN`.
     A text that is no hypothesis of the list has no scores.
 
     Args:

@@ -34,13 +34,13 @@ enough for a lively progress bar.
 OnProgress = Callable[[int], object]
 """Called with the number of hypotheses just done.
 
-An object with a method `of_model`, which returns such a function for the name of a
-model, is told which model has done them: models differ in speed.
+An object may have a method `of_model`, which takes the name of a model and returns such
+a function: models differ in speed.
 """
 
 
 def progress_of(progress: OnProgress, lm: LanguageModel) -> OnProgress:
-    """Return the function that is told the progress of one model.
+    """Return the function that counts what one model has done.
 
     Args:
         progress: The progress of all models.

@@ -194,8 +194,8 @@ SPEEDS = {
 def test_the_time_to_go_of_several_models_never_grows(
     case: str, terminal: bool, windows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Law: once it is told, it is the time that the models still need, whatever their
-    speeds and the windows in which lists are scored.
+    """Law: each time that is printed is the time that the models still need, for all
+    speeds and for all windows in which lists are scored.
     """
     speeds = SPEEDS[case]
     clock = [1000.0]

@@ -1,6 +1,5 @@
-"""The scores in --details are those of the chosen and of the first-pass hypothesis:
-they stand in the list beside these texts, and the weights give the chosen text the
-best score.
+"""The scores in --details belong to the chosen and to the first-pass hypothesis: the
+list has them beside these texts, and the weights give the chosen text the best score.
 """
 
 from __future__ import annotations

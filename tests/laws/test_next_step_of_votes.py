@@ -1,5 +1,5 @@
 """After a vote of several systems without the weight of a language model, `analyse`
-names no language model, whatever the vote gained.
+names no language model, for any gain of the vote.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 of a word, are the same words for every metric of words and every normaliser of texts.
 
 Numbers: each way to write an integer, an ordinal, a year or an amount of money gives
-the same words under `--numbers`, whatever stands around it. Scripts: `--unicode-basic`
+the same words under `--numbers`, in any sentence. Scripts: `--unicode-basic`
 removes punctuation and keeps every vowel mark, in each script that has such marks.
 """
 

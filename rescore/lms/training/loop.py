@@ -288,7 +288,7 @@ class Trainer:
                 several times.
             options: The options of the training.
             folder: The folder of the model.
-            state_folder: The folder of the saved state; None for that of the model.
+            state_folder: The folder of the saved state; None for the model's folder.
         """
         self.device = choose_device(options.device)
         if self.device.type == "cuda":
