@@ -171,25 +171,16 @@ class _Network(NamedTuple):
                 words of a slot; None without times.
         """
         mass = self.mass
-        lists = np.arange(len(mass))[:, None]
-        members = self.numbers.shape[2]
         # the texts may all be empty
         new_words = words[:, : max(1, lengths.max(initial=0))]
         tables = _tables(self.numbers, self.shares, new_words, mass, apart)
         old, new, slots = _aligned(*tables, self.slots, lengths)
         heard = np.take_along_axis(new_words, np.maximum(new, 0), axis=1)
         heard = np.where(new >= 0, heard, 0)
-        beside = (old < 0)[..., None]
+        positions = _in_slots(self.positions, old, -1)
+        numbers = _in_slots(self.numbers, old, 0)
+        shares = _in_slots(self.shares, old, mass[:, None])
         share = posterior[:, None, None]
-        if self.positions.size:
-            # `old` is -1 beside the slots; `where` replaces what -1 reads
-            positions = np.where(beside, -1, self.positions[lists, old])
-            numbers = np.where(beside, 0, self.numbers[lists, old])
-            shares = np.where(beside, mass[:, None, None], self.shares[lists, old])
-        else:
-            positions = np.full((*old.shape, members), -1, dtype=np.int32)
-            numbers = np.zeros((*old.shape, members), dtype=np.int32)
-            shares = np.broadcast_to(mass[:, None, None], numbers.shape)
         same = numbers == heard[..., None]
         shares = np.where(same, shares + share, shares)
         # the posterior of the word in its slot: with the hypotheses that have the word,
@@ -223,6 +214,26 @@ class _Network(NamedTuple):
             slots,
             self.mass - posterior,
         )
+
+
+def _in_slots(
+    array: npt.NDArray[Number],
+    old: npt.NDArray[np.intp],
+    absent: int | Floats,
+) -> npt.NDArray[Number]:
+    """Return an array (lists, slots, hypotheses) of networks in their new slots.
+
+    Args:
+        array: (lists, slots, hypotheses) what stands in the old slots.
+        old: (lists, new slots) the old slot of each new slot, -1 for none.
+        absent: What stands in a new slot: a number, or (lists, 1).
+    """
+    number, _, depth = array.shape
+    new_slot = np.empty((number, 1, depth), dtype=array.dtype)
+    new_slot[:, 0] = absent
+    # the index -1 reads the last slot
+    with_new = np.concatenate([array, new_slot], axis=1)
+    return with_new[np.arange(number)[:, None], old]
 
 
 def _with_last(
