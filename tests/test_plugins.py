@@ -5,20 +5,29 @@ tables, and a package that cannot be loaded is told and left out.
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests import processes
 from tests.conftest import ROOT
 
 Installed = Callable[..., str]
+PROGRAM = """
+import importlib, sys
+for name in list(sys.modules):
+    if name.partition(".")[0] == "rescore":
+        del sys.modules[name]
+sys.path.append({site!r})
+importlib.import_module("rescore.cli.start").main()
+"""
+"""The program `rescore` in a fork: it imports the package anew, with what is installed
+now.
+"""
 
 
 @pytest.fixture
@@ -34,15 +43,15 @@ def rescore_with(tmp_path: Path) -> Installed:
         (declared / "METADATA").write_text("Name: loud\nVersion: 1.0\n")
         (declared / "entry_points.txt").write_text(entry_points)
         (site / "loud.py").write_text(module)
-        done = subprocess.run(
-            [sys.executable, "-m", "rescore", *map(str, arguments)],
-            env=os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}"},
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-        )
-        assert done.returncode == status, done.stderr
-        return done.stdout + done.stderr
+        output = tmp_path / "output"
+        output.unlink(missing_ok=True)
+        words = [str(argument) for argument in arguments]
+        program = PROGRAM.format(site=str(site))
+        process = processes.start(words, tmp_path, output, program)
+        process.join()
+        told = output.read_text("utf-8")
+        assert process.exitcode == status, told
+        return told
 
     return run
 
