@@ -41,6 +41,7 @@ RUNS = {
         "--out conditional",
     ],
     "deep.py": ["make deep --lists lists.json --at-most 10 12", "time deep"],
+    "estimates.py": ["made=systems.jsonl --figure estimates.svg"],
     "lexical.py": ["source.txt target.txt --train 60 --test 20"],
     "mbr.py": ["lists.json --sizes 10,20 --lists 2"],
     "models.py": ["networks tta bilm --size tiny"],
