@@ -14,9 +14,9 @@ the votes from harm:
   of one family) are a group. A group shares a vote, and its systems say nothing about
   each other's errors.
 - Each estimate is divided by the median, and moved towards 1 by a factor that falls
-  with the number of groups (`TOLERANCE`); it is 1 if it is nearer to 1 than this. The
-  vote of a system is (1 / this quotient)^(1 - 1 / groups), divided by the number of
-  systems in its group.
+  with the number of groups; it is 1 if it is nearer to 1 than this. The factor is 2 for
+  three groups, whose estimates nothing can check (`TOLERANCE`). The vote of a system is
+  (1 / this quotient)^(1 - 1 / groups), divided by the number of systems in its group.
 - Groups have equal votes if there are fewer than three, or if four groups form two
   pairs that agree: nothing tells which pair shares errors.
 """
@@ -47,11 +47,11 @@ NEAR_OF_THREE = 0.15
 """Of three systems, two are a group if their distance is less than this share of their
 distances to the third.
 """
-TOLERANCE = 0.6
-"""Natural log of the factor within which estimates count as equal, times the square
-root of the number of groups.
+TOLERANCE = math.log(2)
+"""Natural log of the factor within which estimates of three groups count as equal, each
+made of one pair of others. It is divided by the square root of the number of pairs.
 """
-AMBIGUOUS = 0.15
+AMBIGUOUS = 0.1
 """Four groups are two pairs if the sum of the distances within the pairs is less than
 the largest such sum by more than this share.
 """
@@ -124,7 +124,8 @@ class Agreement:
         sizes = [self._groups.count(group) for group in self._groups]
         votes = 1 / np.array(sizes, dtype=np.float64)
         if self._group_count >= 3 and not _are_pairs(self._matrix, self._groups):
-            tolerance = TOLERANCE / math.sqrt(self._group_count)
+            pairs_of_others = math.comb(self._group_count - 1, 2)
+            tolerance = TOLERANCE / math.sqrt(pairs_of_others)
             # Many groups say more: their votes differ more.
             power = 1 / self._group_count - 1
             votes *= _shrunk(self._error_rates, tolerance) ** power
