@@ -5,12 +5,16 @@ expect. Nothing reads these sentences back.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rescore.columns import FIRST_PASS, Column, Role, new_word_origins, units
 from rescore.parts import BEST, FEATURES
 from rescore.tuning.components import Fit, ToolkitScore
-from rescore.tuning.weights import ERRORS, Unproven
+from rescore.tuning.weights import ERRORS, TriedAlone, Unproven
+
+MANY_COLUMNS = 2
+"""Columns up to which a sentence names the weight of each."""
 
 
 def bonus_phrases(
@@ -89,6 +93,7 @@ def notes(
     columns: Mapping[str, Column],
     with_all: float | None = None,
     value: float | None = None,
+    tested: bool = True,
 ) -> Iterator[str]:
     """Yield sentences about weights that a person does not expect.
 
@@ -98,9 +103,14 @@ def notes(
         with_all: The metric with weights of all columns, in percent, if columns were
             left out.
         value: The metric with the weights that decided, in percent.
+        tested: Whether the gain of each column was tested; not with --no-bagging.
     """
     useless = _useless_models(every, columns)
-    if useless and _has_weight(every):
+    if useless and _has_weight(every) and not tested:
+        yield (
+            f"{', '.join(useless)}: weight 0 in the best weights for the tuning lists"
+        )
+    elif useless and _has_weight(every):
         sentence = (
             f"{', '.join(useless)}: weight 0, no significant gain beside the other"
             " columns on the tuning lists"
@@ -155,6 +165,8 @@ def why_zero(
     alone = "the first pass"
     if decision != BEST:
         alone = f"{decision} of the first-pass scores alone"
+    if unproven is not None and unproven.voted:
+        alone = "the votes of the systems alone"
     no_help = "the weight is 0, the LM does not help"
     if unproven is None:
         return (
@@ -162,9 +174,12 @@ def why_zero(
             " try another LM"
         )
     before = first_pass if unproven.alone is None else unproven.alone
+    tested = named_weights(unproven.weights)
+    if len(unproven.weights) > MANY_COLUMNS:
+        tested = f"weights of all {len(unproven.weights)} columns"
     figures = (
         f"{metric} on {source} is {before:.2f} for {alone}, {unproven.value:.2f} with"
-        f" {named_weights(unproven.weights)} (mean of samples)"
+        f" {tested} (mean of samples)"
     )
     if unproven.held_out:
         return (
@@ -173,13 +188,39 @@ def why_zero(
             " another LM"
         )
     gain = (unproven.low + unproven.high) / 2
+    closest = _alone_phrase(unproven.model_alone)
     if gain <= 0:
-        return f"{no_help}: {figures}; try another LM"
-    errors = "two"
+        return f"{no_help}: {figures}{closest}; try another LM"
     if unproven.errors > ERRORS:
-        errors = f"for so many columns {unproven.errors:.2g}"
+        error = (unproven.high - gain) / unproven.errors
+        return (
+            f"the weights are 0: {figures}; the gain of {gain:.2f} points is"
+            f" {_tenths(gain / error)} standard errors, and so many columns together"
+            f" need {unproven.errors:.1f}{closest}; tune on more lists, give fewer"
+            " models, or take the best weights on dev with --no-bagging"
+        )
     return (
         f"the weight is 0: {figures}; the gain of {gain:.2f} points may be chance,"
-        f" because its 95 % CI ({errors} standard errors), {unproven.low:z.2f} to"
+        f" because its 95 % CI (two standard errors), {unproven.low:z.2f} to"
         f" {unproven.high:.2f}, includes 0; tune on more lists"
     )
+
+
+def _alone_phrase(single: TriedAlone | None) -> str:
+    """Return the phrase about the best of the models that were tried alone; empty if
+    none was tried, or none gains.
+    """
+    if single is None or single.gain <= 0:
+        return ""
+    return (
+        f"; of single models {single.name} comes closest: it gains {single.gain:.2f}"
+        f" points, {_tenths(single.gained_errors)} standard errors of the"
+        f" {single.errors:.1f} that it needs"
+    )
+
+
+def _tenths(errors: float) -> str:
+    """Return a number of standard errors, rounded down: a gain that is too small never
+    looks large enough.
+    """
+    return f"{math.floor(10 * errors) / 10:.1f}"
