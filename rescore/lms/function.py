@@ -86,8 +86,9 @@ class FunctionKind(Kind):
         The attribute `fingerprint` of the function, if it has one, names what the
         function computes.
         """
-        fingerprint = str(getattr(self.function, "fingerprint", ""))
-        return FunctionModel(self.function, fingerprint, self.name)
+        function = type(self).function
+        fingerprint = str(getattr(function, "fingerprint", ""))
+        return FunctionModel(function, fingerprint, self.name)
 
 
 @cache

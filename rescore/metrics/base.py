@@ -82,6 +82,11 @@ class Metric:
     """The normaliser that cuts texts into words; None for a metric without a word
     alignment.
     """
+    units: Callable[[str], Sequence[str]] | None = None
+    """Cuts a text into the units whose edit distance the metric counts: words or
+    characters; None for other metrics. Agreement of systems estimates such a metric
+    without references.
+    """
     pair_losses: Callable[[Sequence[Any]], PairLosses] | None = None
     """Returns a function that compares the texts of a list with each other (`losses`);
     None if the metric has no short cut.
