@@ -154,7 +154,7 @@ def page(tmp_path: Path) -> str:
 
 
 def test_each_module_of_the_page_is_written(page: str, tmp_path: Path) -> None:
-    assert len(list((tmp_path / "site" / "my_package").glob("*.py"))) == 6
+    assert len(list((tmp_path / "site" / "my_package").glob("*.py"))) == 7
     assert "hesitations = my_package" in page
     assert "smooth = my_package" in page
 

@@ -107,13 +107,7 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
         )
     dev = Dev.of(weights)
     yield from why_all_zero(dev, weights.weights, metric, weights.decision.name)
-    yield from notes(
-        [weights.weights],
-        weights.columns,
-        about.with_all,
-        about.value,
-        dev is None or dev.tested,
-    )
+    yield from notes([weights.weights], weights.columns, about.with_all, about.value)
     line = f"{metric} {about.first_pass:.2f} -> {about.value:.2f}"
     if tuned:
         named = ", ".join(f"{name} {weight:.4g}" for name, weight in tuned.items())

@@ -294,10 +294,9 @@ def _notes(weights: Weights, metric: Metric) -> list[str]:
     dev = Dev.of(weights)
     with_all = dev.with_all if dev else None
     reached = dev.reranked if dev else None
-    tested = dev.tested if dev else True
     decision = weights.decision.name
     return [
-        *notes([weights.weights], weights.columns, with_all, reached, tested),
+        *notes([weights.weights], weights.columns, with_all, reached),
         *why_all_zero(dev, weights.weights, metric.name, decision),
     ]
 

@@ -178,10 +178,6 @@ class Dev:
             " columns were left out."
         ),
     ] = None
-    tested: Annotated[
-        bool,
-        described("Whether gains were tested on dev; false with --no-bagging."),
-    ] = True
     unproven: Annotated[
         Unproven | None, described("The tested weights, if no gain was significant.")
     ] = None
@@ -207,14 +203,12 @@ class Dev:
             return None
         if about.first_pass is None or about.value is None:
             return None
-        tested = weights.options is None or weights.options.bagging
         if held_out is not None:
             return cls(
                 source=weights.tuned.name,
                 utterances=about.utterances,
                 first_pass=held_out.first_pass,
                 reranked=held_out.reranked,
-                tested=tested,
                 unproven=weights.unproven,
                 fold_weights=weights.fold_weights,
             )
@@ -226,7 +220,6 @@ class Dev:
             low=about.low,
             high=about.high,
             with_all=about.with_all,
-            tested=tested,
             unproven=weights.unproven,
         )
 

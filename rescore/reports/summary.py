@@ -210,13 +210,7 @@ def _weights(results: Record) -> Iterator[str]:
     yield _lambda_line(results)
     yield from effective_weights(results.toolkit, results.weights)
     if dev is not None:
-        yield from notes(
-            [results.weights],
-            results.columns,
-            dev.with_all,
-            dev.reranked,
-            dev.tested,
-        )
+        yield from notes([results.weights], results.columns, dev.with_all, dev.reranked)
         yield from _dev_lines(results, dev)
 
 

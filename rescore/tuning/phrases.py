@@ -93,7 +93,6 @@ def notes(
     columns: Mapping[str, Column],
     with_all: float | None = None,
     value: float | None = None,
-    tested: bool = True,
 ) -> Iterator[str]:
     """Yield sentences about weights that a person does not expect.
 
@@ -101,27 +100,36 @@ def notes(
         every: The weights that decided; one mapping for each fold, if there are folds.
         columns: The record of each column, where the weights were tuned.
         with_all: The metric with weights of all columns, in percent, if columns were
-            left out.
+            left out because their gain is not significant.
         value: The metric with the weights that decided, in percent.
-        tested: Whether the gain of each column was tested; not with --no-bagging.
     """
     useless = _useless_models(every, columns)
-    if useless and _has_weight(every) and not tested:
-        yield (
-            f"{', '.join(useless)}: weight 0 in the best weights for the tuning lists"
-        )
-    elif useless and _has_weight(every):
-        sentence = (
-            f"{', '.join(useless)}: weight 0, no significant gain beside the other"
-            " columns on the tuning lists"
-        )
-        if with_all is not None and value is not None:
-            sentence += (
-                f" ({with_all:.2f} with all columns, {value:.2f} with those that stay)"
-            )
-        yield sentence
+    if useless and _has_weight(every):
+        yield _useless_phrase(useless, with_all, value)
     for _, feature in FEATURES.loaded():
         yield from feature().notes(every)
+
+
+def _useless_phrase(
+    useless: Sequence[str], with_all: float | None, value: float | None
+) -> str:
+    """Return the sentence about columns of weight 0.
+
+    Without the figures of a test, no test is named: with --no-bagging there is none.
+
+    Args:
+        useless: The columns.
+        with_all: As in `notes`.
+        value: As in `notes`.
+    """
+    names = ", ".join(useless)
+    if with_all is None or value is None:
+        return f"{names}: weight 0 beside the other columns on the tuning lists"
+    return (
+        f"{names}: weight 0, no significant gain beside the other columns on the"
+        f" tuning lists ({with_all:.2f} with all columns, {value:.2f} with those that"
+        " stay)"
+    )
 
 
 def _useless_models(

@@ -104,6 +104,6 @@ def test_nothing_is_significant_without_a_test(rule: str, systems: bool) -> None
     weights = weights_of(rule, 2, systems, bagging=False)
     halved = {name: 0.5 * (name != "y") for name in weights.weights}
     assert weights.unproven is None
-    told = [sentence(weights), *notes([halved], weights.columns, tested=False)]
+    told = [sentence(weights), *notes([halved], weights.columns)]
     said = " ".join(told)
     assert "signific" not in said and "chance" not in said
