@@ -173,7 +173,6 @@ def command(kind: TrainedKind, options: TrainingOptions) -> None:
     is_new = not options.out.exists()
     try:
         trained_kinds()[kind.lm].train(options, lambda line: click.echo(line, err=True))
-        click.echo(f"wrote {options.out}", err=True)
     finally:
         if is_new:
             # a folder with files stays, and a training can end before it makes the

@@ -470,8 +470,6 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
                     words, options.order, arpa, thresholds, options.discount_fallback
                 )
         counts = _ngram_counts(arpa)
-        markers = 3  # <unk>, <s> and </s>
-        report(f"{sentences:,} sentences, {counts[0] - markers:,} different words")
         if build_binary:
             report("build_binary")
             _run([build_binary, "-T", str(folder), str(arpa), str(binary)])
