@@ -142,7 +142,8 @@ def warn_of_repeated_texts(
         texts = [hypothesis.text for hypothesis in distinct.hypotheses]
         if len(set(texts)) < len(texts):
             log.warning(
-                "%slists have a text twice (first: utterance %s); %s adds both",
+                "%slists contain equal texts with different scores (first: utterance"
+                " %s); %s adds their probabilities",
                 nbest.header.prefix,
                 nbest.id,
                 decision.name,

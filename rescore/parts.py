@@ -59,7 +59,11 @@ class Registry(Generic[Part]):
     """
 
     def __init__(
-        self, kind: str, parts: dict[str, tuple[Part | str, str]], group: str = ""
+        self,
+        kind: str,
+        parts: dict[str, tuple[Part | str, str]],
+        group: str = "",
+        of_function: str = "",
     ) -> None:
         """Make a table.
 
@@ -68,8 +72,11 @@ class Registry(Generic[Part]):
             parts: The part of each name, and its description in a few words.
             group: Group of entry points by which other packages add parts; empty for a
                 table that takes no parts of other packages.
+            of_function: Where a function is, as "module:attribute", that makes a part
+                of a plain function; empty if plain functions need no change.
         """
         self.kind = kind
+        self._of_function = of_function
         self._parts = dict(parts)
         self._group = group
         self.changes = 0
@@ -185,10 +192,16 @@ class Registry(Generic[Part]):
     def __getitem__(self, name: str) -> Part:
         known = self.check(name)
         if known not in self._parts:
-            return self._load(known)
+            return self._adapted(self._load(known))
         part, _ = self._parts[known]
         if isinstance(part, str):
             return cast(Part, resolve(part))
+        return self._adapted(part)
+
+    def _adapted(self, part: Part) -> Part:
+        """Return a part; if it is a plain function, the part that is made of it."""
+        if self._of_function and not isinstance(part, type):
+            return cast(Part, resolve(self._of_function)(part))
         return part
 
     def loaded(self) -> Iterator[tuple[str, Part]]:
@@ -400,8 +413,11 @@ KINDS: Registry[Any] = Registry(
         ),
     },
     "rescore.models",
+    of_function="rescore.lms.function:kind_of_function",
 )
-"""The kinds of language models: classes with the methods of `rescore.lms.base.Kind`."""
+"""The kinds of language models: classes with the methods of `rescore.lms.base.Kind`. A
+plain function of sentences becomes such a class.
+"""
 
 CHANNEL_KINDS: Registry[Any] = Registry(
     "kind of channel",

@@ -232,6 +232,7 @@ class _Resolver:
         are loaded.
         """
         at = self._at
+        self._check_systems()
         metrics: tuple[Metric, ...] = ()
         decision = Decision()
         if at.measures:
@@ -426,6 +427,25 @@ class _Resolver:
             if names:
                 at.note("further metrics", ", ".join(names), FEATURES.about(name))
         return further
+
+    def _check_systems(self) -> None:
+        """Check, before anything is tuned, that dev lists and lists have the same
+        systems.
+
+        Raises:
+            UserError: They have other systems.
+        """
+        at = self._at
+        if not at.lists or not at.dev or self._config.force_weights:
+            return
+        systems, theirs = at.lists.header.systems, at.dev.header.systems
+        if theirs and set(systems) != set(theirs):
+            raise UserError(
+                f"--dev {self._config.dev or ''} has lists of the systems"
+                f" {', '.join(theirs)}, but the systems of these lists are"
+                f" {', '.join(systems) or 'unknown'}; combine the same systems, with"
+                " the same --name"
+            )
 
     def _cut_words(self, metrics: Sequence[Metric]) -> Normaliser:
         """Return what cuts texts into words: as the metric that the weights were tuned

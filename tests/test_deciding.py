@@ -103,6 +103,8 @@ def test_a_text_that_stands_twice_is_told_once(
     weights = Weights({FIRST_PASS: 1.0})
     parts = [[nbest] for nbest in lists]
     list(decide_parts(metric, parts, weights, Decision("mbr", 1.0)))
-    assert [text for text in caplog.messages if "a text twice" in text] == [
-        "lists have a text twice (first: utterance u0); mbr adds both"
+    assert [text for text in caplog.messages if "equal texts" in text] == [
+        "lists contain equal texts with different"
+        " scores (first: utterance u0); mbr"
+        " adds their probabilities"
     ]

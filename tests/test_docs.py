@@ -481,7 +481,7 @@ def _recordings(folder: Path) -> None:
         texts = "".join(f"{nbest.id} {nbest.references[0]}\n" for nbest in own)
         for path in (folder / name / "whisper.trn", folder / f"{name}.ref.trn"):
             path.write_text(trn, encoding="utf-8")
-        for system in ("kaldi", "google"):
+        for system in ("kaldi", "google", "tesseract", "kraken", "abbyy"):
             (folder / name / f"{system}.txt").write_text(texts, encoding="utf-8")
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from rescore import Rescorer, UserError, Weights, formats, pipeline
 from rescore.asr.confidence import confidences, networks
+from rescore.asr.systems import combined
 from rescore.columns import Column, Role
 from rescore.config import RunConfig
 from rescore.deciding import first_pass
@@ -348,3 +349,31 @@ def test_a_missing_column_says_what_to_do() -> None:
     assert "--respell" in message(
         "edits"
     ) and "`rescore score LISTS --lm MODEL -o FILE`" in message("tta")
+
+
+def test_systems_of_dev_lists_are_compared_before_anything_is_tuned() -> None:
+    def of(*names: str) -> list[NbestList]:
+        systems = {
+            name: [NbestList("u", [Hypothesis(name, {"s2s": 0.0})], ("x",))]
+            for name in names
+        }
+        return list(combined(systems))
+
+    config = RunConfig(dev="dev.jsonl")
+    assert resolve(config, of("a", "b"), of("b", "a"))
+    with pytest.raises(
+        UserError, match=r"dev\.jsonl has lists of the systems a\.dev, b"
+    ):
+        resolve(config, of("a", "b"), of("a.dev", "b.dev"))
+    forced = RunConfig(dev="dev.jsonl", force_weights=True)
+    assert resolve(forced, of("a", "b"), of("a.dev", "b.dev"))
+
+
+def test_translations_of_several_systems_are_translations() -> None:
+    lists = {}
+    for name in ("a", "b"):
+        nbest = NbestList("u", [Hypothesis(name, {"s2s": 0.0})], ("x",))
+        nbest.header = replace(nbest.header, translates=name == "b")
+        lists[name] = [nbest]
+    (nbest,) = combined(lists)
+    assert resolve(RunConfig(), [nbest]).metrics[0].name == "BLEU"

@@ -163,7 +163,7 @@ def page(tmp_path: Path) -> str:
 
 
 def test_each_module_of_the_page_is_written(page: str, tmp_path: Path) -> None:
-    assert len(list((tmp_path / "site" / "my_package").glob("*.py"))) == 6
+    assert len(list((tmp_path / "site" / "my_package").glob("*.py"))) == 7
     assert "hesitations = my_package" in page
     assert "smooth = my_package" in page
 
@@ -241,3 +241,34 @@ def test_the_version_of_a_kind_is_in_fingerprints(
         done = rescore_with(points, VERSION.format(version=version), *command)
         told.update(re.findall(r"lm:versioned=versioned@(\w+)", done))
     assert len(told) == 2
+
+
+def test_the_function_of_the_docs_is_a_model(
+    rescore_with: Installed, tmp_path: Path
+) -> None:
+    """`--lm mine` needs no path, and the column has the name of the entry point."""
+    page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    found = re.search(r"```python\n(# my_package/models.py\n.*?)```", page, re.DOTALL)
+    assert found
+    declared = "[rescore.models]\nmine = loud:mine\n"
+    lists = []
+    for number in range(4):
+        hypotheses = [
+            {"text": "a considerable clock", "score": -1.0},
+            {"text": "a clock", "score": -2.0},
+        ]
+        lists.append({"id": f"u{number}", "ref": "a clock", "hyps": hypotheses})
+    (tmp_path / "l.jsonl").write_text("\n".join(map(json.dumps, lists)) + "\n")
+
+    def run(*arguments: object, status: int = 0) -> str:
+        return rescore_with(declared, found[1], *arguments, status=status)
+
+    run("score", "l.jsonl", "--lm", "mine", "-o", "s.jsonl")
+    first = json.loads((tmp_path / "s.jsonl").read_text().splitlines()[0])
+    assert [entry["scores"]["mine"] for entry in first["hyps"]] == [-1.0, 0.0]
+    told = run("l.jsonl", "--dev", "l.jsonl", "--lm", "mine")
+    assert "lambda: mine 0" in told and "lm:mine=mine@v1" in told
+    assert "mine reads no file; give --lm mine" in run(
+        "l.jsonl", "--lm", "mine:x", "--weight", "0.5", status=2
+    )
+    assert "minus the number of long words" in run("run", "--help-all")

@@ -44,6 +44,8 @@ def combined(
         for nbest in lists:
             every.setdefault(nbest.id, {})[names[name]] = nbest
     header = header_of(names.values())
+    if any(nbest.header.translates for lists in aligned.values() for nbest in lists):
+        header = replace(header, translates=True)
     for own in paced(list(every.values()), "combined %d of %d utterances"):
         yield one_list(own, same, header)
 

@@ -105,9 +105,8 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
             "no column is tuned; --components or --column NAME also tunes scores in the"
             " lists"
         )
-    yield from why_all_zero(
-        Dev.of(weights), weights.weights, metric, weights.decision.name
-    )
+    dev = Dev.of(weights)
+    yield from why_all_zero(dev, weights.weights, metric, weights.decision.name)
     yield from notes([weights.weights], weights.columns, about.with_all, about.value)
     line = f"{metric} {about.first_pass:.2f} -> {about.value:.2f}"
     if tuned:

@@ -91,8 +91,13 @@ def parse(spec: str) -> Spec:
             f"--lm {spec}: {rest[0]} is not an option of {kind}; its options are"
             f" {', '.join(known)}"
         )
-    if not place and not folder.is_dir():
-        named = ":".join([kind, *options, kind_of(kind).place])
+    needs = kind_of(kind).place
+    if place and not needs:
+        raise UserError(
+            f"--lm {spec}: {kind} reads no file; give --lm {':'.join([kind, *options])}"
+        )
+    if needs and not place and not folder.is_dir():
+        named = ":".join([kind, *options, needs])
         raise UserError(f"--lm {spec}: no {kind} is shipped; give the model as {named}")
     return Spec(kind, tuple(options), Path(place) if place else folder, place)
 

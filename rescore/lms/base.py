@@ -529,7 +529,9 @@ class Kind:
     config.json, to tell a path's kind.
     """
     place: ClassVar[str] = "PATH"
-    """What stands behind the options, for messages."""
+    """What stands behind the options, for messages; empty for a kind whose models read
+    no file, so that --lm names them without a path.
+    """
     prompted: ClassVar[bool] = False
     """Whether its models read a template (`ComputeOptions.prompt`)."""
     computes: ClassVar[bool] = True

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from rescore.errors import UserError, counted
-from rescore.lms.base import Question, TokenScores
+from rescore.lms.base import ComputeOptions, Kind, Question, Spec, TokenScores
+
+SentenceScores = Callable[[Sequence[str]], Sequence[float]]
+"""A function that returns the log-probability (natural log) of each sentence."""
 
 
 class FunctionModel:
@@ -21,8 +24,9 @@ class FunctionModel:
 
     def __init__(
         self,
-        function: Callable[[Sequence[str]], Sequence[float]],
+        function: SentenceScores,
         fingerprint: str = "",
+        name: str = "",
     ) -> None:
         """Make the model of a function.
 
@@ -31,8 +35,9 @@ class FunctionModel:
             fingerprint: Names what the function computes, such as a version. Without a
                 fingerprint the signature names no model for the column, and the scores
                 cannot be kept in a cache.
+            name: The name of the column; empty for the name of the function.
         """
-        self.name = _name_of(function)
+        self.name = name or _name_of(function)
         self.model = self.name
         self.fingerprint = fingerprint
         self._function = function
@@ -65,6 +70,36 @@ class FunctionModel:
             words = text.split()
             results.append(TokenScores(words, np.zeros(len(words)), total=total))
         return results
+
+
+class FunctionKind(Kind):
+    """A kind whose only model is a function; it is named without a path."""
+
+    place = ""
+    computes = False
+    function: ClassVar[SentenceScores]
+    """Returns the log-probability of each sentence."""
+
+    def load(self, spec: Spec, computing: ComputeOptions) -> FunctionModel:
+        """Return the function as a model with the name of the kind.
+
+        The attribute `fingerprint` of the function, if it has one, names what the
+        function computes.
+        """
+        function = type(self).function
+        fingerprint = str(getattr(function, "fingerprint", ""))
+        return FunctionModel(function, fingerprint, self.name)
+
+
+@cache
+def kind_of_function(function: SentenceScores) -> type[FunctionKind]:
+    """Return the class of the kind whose model is a function.
+
+    Args:
+        function: Returns the log-probability of each sentence.
+    """
+    attributes = {"function": staticmethod(function), "__doc__": function.__doc__}
+    return type("NamedFunctionKind", (FunctionKind,), attributes)
 
 
 def _name_of(function: Any) -> str:

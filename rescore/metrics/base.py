@@ -82,6 +82,11 @@ class Metric:
     """The normaliser that cuts texts into words; None for a metric without a word
     alignment.
     """
+    units: Callable[[str], Sequence[str]] | None = None
+    """Cuts a text into the units whose edit distance the metric counts: words or
+    characters; None for other metrics. Agreement of systems estimates such a metric
+    without references.
+    """
     pair_losses: Callable[[Sequence[Any]], PairLosses] | None = None
     """Returns a function that compares the texts of a list with each other (`losses`);
     None if the metric has no short cut.
@@ -175,6 +180,16 @@ class Metric:
             Flags of shape (sets,).
         """
         return np.ones(len(sums), dtype=bool)
+
+    def mismatch(self, texts: Sequence[str], references: Sequence[str]) -> str:
+        """Return a sentence if texts and references are written in different ways, so
+        that the metric is far too low; empty if they are not.
+
+        Args:
+            texts: Texts of hypotheses.
+            references: Their references.
+        """
+        return ""
 
     def sentence_values(self, statistics: Counts) -> Values:
         """Return the value of each single sentence, smoothed where necessary.
@@ -449,8 +464,8 @@ between words.
 
 
 def warn_of_texts(metric: Metric, lists: Sequence[NbestList]) -> None:
-    """Log a warning if the letters, or the words, of texts and references are not as a
-    metric takes them.
+    """Log a warning if the letters, the words or the tokenisation of texts and
+    references are not as a metric takes them.
 
     Args:
         metric: The metric.
@@ -459,6 +474,19 @@ def warn_of_texts(metric: Metric, lists: Sequence[NbestList]) -> None:
     some = lists[:100]
     _warn_of_forms(metric, some)
     _warn_of_unspaced(metric, some)
+    _warn_of_mismatch(metric, some)
+
+
+def _warn_of_mismatch(metric: Metric, lists: Sequence[NbestList]) -> None:
+    """Log a warning if texts and references are not tokenised alike."""
+    references: list[str] = []
+    texts: list[str] = []
+    for nbest in lists:
+        references += nbest.references
+        texts += [hypothesis.text for hypothesis in nbest.hypotheses]
+    mismatch = metric.mismatch(texts, references)
+    if mismatch:
+        log.warning("%s%s", lists[0].header.prefix, mismatch)
 
 
 def _warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:

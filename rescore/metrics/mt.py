@@ -117,6 +117,10 @@ def _features(rows: Counts, grams: Counts, texts: int) -> npt.NDArray[np.float32
 # --- metrics -------------------------------------------------------------------------
 
 
+FEW = 3
+"""Texts that end with a full stop, at least, which tell whether texts are tokenised."""
+
+
 class _Sacrebleu(Metric):
     """A metric that `tool` of sacreBLEU computes."""
 
@@ -322,6 +326,15 @@ class Bleu(_Sacrebleu):
     companion = "chrf"
     punishes_brevity = True
 
+    def mismatch(self, texts: Sequence[str], references: Sequence[str]) -> str:
+        """Return a sentence if only the texts, or only the references, are tokenised.
+
+        Args:
+            texts: Texts of hypotheses.
+            references: Their references.
+        """
+        return _differently_tokenised(texts, references)
+
     @dataclass(frozen=True, kw_only=True)
     class Options(Declared):
         tokenise: str | None = option(
@@ -432,10 +445,36 @@ def corpus_bleu(rows: Counts, effective_order: bool = False) -> Values:
         return np.where(is_defined, brevity * np.exp(mean), 0.0)
 
 
-def looks_tokenised(references: Sequence[str]) -> bool:
+def looks_tokenised(texts: Sequence[str]) -> bool:
     """Return whether most full stops stand apart from their words, as a tokeniser
     leaves them.
     """
-    ending = [reference for reference in references if reference.rstrip().endswith(".")]
-    apart = sum(reference.rstrip().endswith(" .") for reference in ending)
+    ending = _with_full_stop(texts)
+    apart = sum(text.rstrip().endswith(" .") for text in ending)
     return 2 * apart > len(ending)
+
+
+def _with_full_stop(texts: Sequence[str]) -> list[str]:
+    """Return the texts that end with a full stop."""
+    return [text for text in texts if text.rstrip().endswith(".")]
+
+
+def _differently_tokenised(texts: Sequence[str], references: Sequence[str]) -> str:
+    """Return a sentence if only texts, or only references, look tokenised; empty if
+    they look alike, or too few have a full stop to tell.
+    """
+    if len(_with_full_stop(texts)) < FEW or len(_with_full_stop(references)) < FEW:
+        return ""
+    if looks_tokenised(references) and not looks_tokenised(texts):
+        return (
+            "the references look tokenised (blanks before full stops) and the texts do"
+            " not, so the figures are too low; measure the tokenised texts, or give"
+            " references without tokenisation"
+        )
+    if looks_tokenised(texts) and not looks_tokenised(references):
+        return (
+            "the texts look tokenised (blanks before full stops) and the references do"
+            " not, so figures may be too low; --detokenize LANGUAGE of rescore rerank"
+            " or convert undoes the tokenisation of the texts"
+        )
+    return ""

@@ -262,6 +262,10 @@ class WordErrorRate(ErrorRate):
             parts.append(self._edits(units[:number], units[number:]))
         return np.concatenate(parts)
 
+    def units(self, text: str) -> Sequence[str]:
+        """Return the words of a text."""
+        return self.words(text)
+
 
 class MixedErrorRate(WordErrorRate):
     """The word error rate where each character of Chinese, Japanese and Thai is a
@@ -301,6 +305,10 @@ class CharacterErrorRate(ErrorRate):
         return self._edits(self._units(references), self._units(hypotheses))
 
     def _units(self, texts: Sequence[str]) -> list[str]:
-        whole = replace(self.words, split_characters=False, split_mixed=False)
-        units = {text: " ".join(whole(text)) for text in dict.fromkeys(texts)}
+        units = {text: self.units(text) for text in dict.fromkeys(texts)}
         return [units[text] for text in texts]
+
+    def units(self, text: str) -> str:
+        """Return the characters of a text, with the blanks between words."""
+        whole = replace(self.words, split_characters=False, split_mixed=False)
+        return " ".join(whole(text))

@@ -77,7 +77,8 @@ def compare_outputs(
     """
     test = test or PairedTest()
     base, base_lists = outputs[0]
-    warn_of_texts(metric, base_lists)
+    for _, lists in outputs:
+        warn_of_texts(metric, lists)
     have_choices = [
         any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs
     ]

@@ -87,6 +87,7 @@ def command(
         if dev.dev:
             inputs = options.InputOptions()
             dev_lists = inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src)
+        service.log.info("loading the models ...")
         rescorer = Rescorer(lms.load(), loaded, config, dev_lists)
         app = service.application(rescorer, own.body, own.queue, own.audio)
         server = service.server(app)

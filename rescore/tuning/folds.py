@@ -17,7 +17,7 @@ from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, is_better, text_statistics
 from rescore.metrics.folds import Folds
-from rescore.nbest import NbestList, expansion_columns
+from rescore.nbest import Header, NbestList, expansion_columns
 from rescore.pace import paced
 from rescore.tuning.search import gain_interval
 from rescore.tuning.tune import tune_weights
@@ -139,9 +139,28 @@ def warn_of_constant(lists: Sequence[NbestList], columns: Sequence[str]) -> None
     if constant:
         log.warning(
             "%s: the same for all hypotheses of each list, so a weight changes nothing;"
-            " leave the column out, or tune on other lists",
+            " leave the column out, or tune on other lists%s",
             ", ".join(constant),
+            _advice_on_means(several[0].header, constant),
         )
+
+
+def _advice_on_means(header: Header, columns: Sequence[str]) -> str:
+    """Return what to give if a division by the number of tokens may have made columns
+    constant; empty if no column was divided.
+
+    Args:
+        header: The header of the lists.
+        columns: The columns.
+    """
+    for name in columns:
+        record = header.records.get(name)
+        if record is not None and record.norm == "mean":
+            return (
+                ". The scores were divided by the number of tokens; --lm-norm sum"
+                ' (lm_norm="sum" in Python) switches this off'
+            )
+    return ""
 
 
 def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:

@@ -5,12 +5,16 @@ expect. Nothing reads these sentences back.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rescore.columns import FIRST_PASS, Column, Role, new_word_origins, units
 from rescore.parts import BEST, FEATURES
 from rescore.tuning.components import Fit, ToolkitScore
-from rescore.tuning.weights import ERRORS, Unproven
+from rescore.tuning.weights import ERRORS, TriedAlone, Unproven
+
+MANY_COLUMNS = 2
+"""Columns up to which a sentence names the weight of each."""
 
 
 def bonus_phrases(
@@ -96,22 +100,36 @@ def notes(
         every: The weights that decided; one mapping for each fold, if there are folds.
         columns: The record of each column, where the weights were tuned.
         with_all: The metric with weights of all columns, in percent, if columns were
-            left out.
+            left out because their gain is not significant.
         value: The metric with the weights that decided, in percent.
     """
     useless = _useless_models(every, columns)
     if useless and _has_weight(every):
-        sentence = (
-            f"{', '.join(useless)}: weight 0, no significant gain beside the other"
-            " columns on the tuning lists"
-        )
-        if with_all is not None and value is not None:
-            sentence += (
-                f" ({with_all:.2f} with all columns, {value:.2f} with those that stay)"
-            )
-        yield sentence
+        yield _useless_phrase(useless, with_all, value)
     for _, feature in FEATURES.loaded():
         yield from feature().notes(every)
+
+
+def _useless_phrase(
+    useless: Sequence[str], with_all: float | None, value: float | None
+) -> str:
+    """Return the sentence about columns of weight 0.
+
+    Without the figures of a test, no test is named: with --no-bagging there is none.
+
+    Args:
+        useless: The columns.
+        with_all: As in `notes`.
+        value: As in `notes`.
+    """
+    names = ", ".join(useless)
+    if with_all is None or value is None:
+        return f"{names}: weight 0 beside the other columns on the tuning lists"
+    return (
+        f"{names}: weight 0, no significant gain beside the other columns on the"
+        f" tuning lists ({with_all:.2f} with all columns, {value:.2f} with those that"
+        " stay)"
+    )
 
 
 def _useless_models(
@@ -155,6 +173,8 @@ def why_zero(
     alone = "the first pass"
     if decision != BEST:
         alone = f"{decision} of the first-pass scores alone"
+    if unproven is not None and unproven.voted:
+        alone = "the votes of the systems alone"
     no_help = "the weight is 0, the LM does not help"
     if unproven is None:
         return (
@@ -162,9 +182,12 @@ def why_zero(
             " try another LM"
         )
     before = first_pass if unproven.alone is None else unproven.alone
+    tested = named_weights(unproven.weights)
+    if len(unproven.weights) > MANY_COLUMNS:
+        tested = f"weights of all {len(unproven.weights)} columns"
     figures = (
         f"{metric} on {source} is {before:.2f} for {alone}, {unproven.value:.2f} with"
-        f" {named_weights(unproven.weights)} (mean of samples)"
+        f" {tested} (mean of samples)"
     )
     if unproven.held_out:
         return (
@@ -173,13 +196,39 @@ def why_zero(
             " another LM"
         )
     gain = (unproven.low + unproven.high) / 2
+    closest = _alone_phrase(unproven.model_alone)
     if gain <= 0:
-        return f"{no_help}: {figures}; try another LM"
-    errors = "two"
+        return f"{no_help}: {figures}{closest}; try another LM"
     if unproven.errors > ERRORS:
-        errors = f"for so many columns {unproven.errors:.2g}"
+        error = (unproven.high - gain) / unproven.errors
+        return (
+            f"the weights are 0: {figures}; the gain of {gain:.2f} points is"
+            f" {_tenths(gain / error)} standard errors, and so many columns together"
+            f" need {unproven.errors:.1f}{closest}; tune on more lists, give fewer"
+            " models, or take the best weights on dev with --no-bagging"
+        )
     return (
         f"the weight is 0: {figures}; the gain of {gain:.2f} points may be chance,"
-        f" because its 95 % CI ({errors} standard errors), {unproven.low:z.2f} to"
+        f" because its 95 % CI (two standard errors), {unproven.low:z.2f} to"
         f" {unproven.high:.2f}, includes 0; tune on more lists"
     )
+
+
+def _alone_phrase(single: TriedAlone | None) -> str:
+    """Return the phrase about the best of the models that were tried alone; empty if
+    none was tried, or none gains.
+    """
+    if single is None or single.gain <= 0:
+        return ""
+    return (
+        f"; of single models {single.name} comes closest: it gains {single.gain:.2f}"
+        f" points, {_tenths(single.gained_errors)} standard errors of the"
+        f" {single.errors:.1f} that it needs"
+    )
+
+
+def _tenths(errors: float) -> str:
+    """Return a number of standard errors, rounded down: a gain that is too small never
+    looks large enough.
+    """
+    return f"{math.floor(10 * errors) / 10:.1f}"

@@ -24,7 +24,7 @@ from rescore.tuning import pattern
 from rescore.tuning.climb import climb
 from rescore.tuning.line import Floats, Indices, best_interval
 from rescore.tuning.objective import Objective
-from rescore.tuning.weights import ERRORS
+from rescore.tuning.weights import ERRORS, TriedAlone
 
 SEED = 12345
 """Seed of all resampling."""
@@ -40,6 +40,10 @@ the best points of all sets of fewer columns; with more columns, of single colum
 """
 LONGEST_OF_PARTS = 64
 """Hypotheses of a list, at most, for which parts of a set of columns are searched."""
+CHANCE = 0.05
+"""The chance, at most, that one of several useless models gains when each is tried
+alone.
+"""
 TRIALS = 400
 """Bootstrap samples of a test of a gain."""
 
@@ -57,6 +61,8 @@ class Optimum(NamedTuple):
     """The mean of the best points of resamples; `plain` without resampling."""
     plain: Floats
     """The best point on these very lists."""
+    tried_alone: TriedAlone | None = None
+    """The best of the models that were tried alone, if none of them gains."""
 
     @property
     def helps(self) -> bool:
@@ -244,7 +250,8 @@ def _free_columns(objective: Objective) -> set[str]:
 def _best_alone(
     best: Optimum, columns: Collection[str], again: Callable[[Objective], Optimum]
 ) -> Optimum:
-    """Return the best optimum with a single model that gains; `best` if none gains.
+    """Return the best optimum with a single model that gains; if none gains, `best`
+    with a record of the model that came closest.
 
     Args: as in `without_useless`.
     """
@@ -252,19 +259,25 @@ def _best_alone(
     free = _free_columns(objective)
     first_pass = objective.columns[0]
     models = [name for name in objective.columns[1:] if name not in free]
+    errors = errors_of_best(len(models))
     gaining = []
+    tried = []
     for name in models:
         if name not in columns:
             continue
         single = again(objective.over([first_pass, name]))
         first = single.objective.chosen(single.alone)
-        if significantly_better(
-            objective.metric, single.chosen, first, errors_of_best(len(models))
-        ):
+        if significantly_better(objective.metric, single.chosen, first, errors):
             gaining.append(single)
-    return max(
-        gaining, key=lambda optimum: objective.sign * optimum.value, default=best
-    )
+        tested = single.objective.chosen(single.average)
+        low, high = gain_interval(objective.metric, tested, first, 1.0)
+        value = single.objective.value(single.average)
+        gain = (low + high) / 2
+        tried.append(TriedAlone(name, value, gain, (high - low) / 2, errors))
+    if gaining:
+        return max(gaining, key=lambda optimum: objective.sign * optimum.value)
+    closest = max(tried, key=lambda model: model.gained_errors, default=None)
+    return best._replace(tried_alone=closest)
 
 
 def _least_useful(
@@ -371,16 +384,13 @@ def errors_of_sum(number: int) -> float:
 def errors_of_best(number: int) -> float:
     """Return the standard errors that the largest of several gains has to exceed.
 
-    By chance, any of these gains exceeds this number as rarely as a single gain exceeds
-    `ERRORS` (Bonferroni).
+    By chance, one of these gains exceeds this number with a probability of `CHANCE` at
+    most (Bonferroni). The number is never below `ERRORS`.
 
     Args:
         number: Number of columns that are tried alone.
     """
-    normal = NormalDist()
-    if number <= 1:
-        return ERRORS
-    return -normal.inv_cdf(normal.cdf(-ERRORS) / number)
+    return max(ERRORS, -NormalDist().inv_cdf(CHANCE / max(1, number)))
 
 
 def significantly_better(

@@ -80,8 +80,9 @@ def tune_weights(
     weights = _searched(metric, lists, columns, options, tuned)
     if LISTED in options.bonuses and not weights.weighs(LISTED):
         log.warning(
-            "the boost of listed words has no significant gain on %s: it is off;"
+            "the boost of listed words has no %sgain on %s: it is off;"
             " --boost NUMBER sets it",
+            "significant " if options.bagging else "",
             tuned.source,
         )
     weights = _without_influence(metric, lists, columns, weights)
@@ -159,10 +160,7 @@ def _without_influence(
     )
     again = _searched(metric, lists, kept, fewer, weights.tuned, is_first=False)
     again = _without_influence(metric, lists, kept, again)
-    unproven = weights.unproven
-    if unproven is not None and unproven.alone is not None:
-        unproven = replace(unproven, alone=again.value)
-    return replace(weights.as_without_columns(again), unproven=unproven)
+    return weights.as_without_columns(again)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,9 +317,9 @@ class Tuner:
         if self.given:
             outcome = f"{named} words win by the given bonus only"
         log.warning(
-            "%s hypotheses have no significant gain on %s (%.2f with, %.2f"
-            " without): %s",
+            "%s hypotheses have no %sgain on %s (%.2f with, %.2f without): %s",
             named,
+            "significant " if self.options.bagging else "",
             self.tuned.source,
             trial.value,
             every.value,
@@ -452,7 +450,10 @@ class Tuner:
         chosen = objective.chosen(best.average)
         alone = objective.chosen(best.alone)
         number = self._tried(objective)
-        return replace(fit, unproven=self._unproven(tested, chosen, alone, number))
+        unproven = self._unproven(tested, chosen, alone, number)
+        if unproven is not None:
+            unproven = replace(unproven, model_alone=best.tried_alone)
+        return replace(fit, unproven=unproven)
 
     def _with_interval(self, fit: Fit, best: Optimum) -> Fit:
         """Return the fit with the interval in which its weight is equally good, if the
@@ -538,7 +539,15 @@ class Tuner:
         errors = errors_of_sum(number)
         low, high = gain_interval(self.metric, chosen, alone, errors)
         before = self._value(alone)
-        return Unproven(named, self._value(chosen), low, high, before, errors)
+        return Unproven(
+            named,
+            self._value(chosen),
+            low,
+            high,
+            before,
+            errors,
+            voted=self.mixture is not None,
+        )
 
     def _weights(
         self, weights: Mapping[str, float], excluded: frozenset[str]

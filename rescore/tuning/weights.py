@@ -157,6 +157,29 @@ that is the largest of many has to exceed more (`search.errors_of_sum`,
 
 
 @dataclass(frozen=True, slots=True)
+class TriedAlone:
+    """The model that came closest to a significant gain when each model was tried
+    alone, because all columns together had no significant gain.
+    """
+
+    name: str
+    """The column of the model."""
+    value: float
+    """The metric with its best weight, in percent."""
+    gain: float
+    """Its gain over the first pass, in points; negative for a loss."""
+    error: float
+    """The standard error of the gain, in points."""
+    errors: float
+    """The standard errors that the gain had to exceed, as the best of all models."""
+
+    @property
+    def gained_errors(self) -> float:
+        """The gain in standard errors; 0 if there is no error."""
+        return self.gain / self.error if self.error else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Unproven:
     """Weights whose gain was tested and is not significant: the first pass decides
     alone.
@@ -179,6 +202,10 @@ class Unproven:
     """The standard errors between the gain and each end of the interval: 2, and more
     for the gain by several columns.
     """
+    model_alone: TriedAlone | None = None
+    """The best of the models that were tried alone; None if there is one column."""
+    voted: bool = False
+    """Whether votes of several systems made the first-pass scores."""
     held_out: bool = False
     """Whether the figures are of held-out folds, each decided with its own weights."""
 

@@ -548,6 +548,6 @@ def test_the_best_system_stands_beside_the_votes(rescore: Run, tmp_path: Path) -
     done = rescore("compare", "l.jsonl", "--dev", "other.jsonl", "--lm", "tta-small")
     assert done.returncode == 2, done.stdout
     assert (
-        "the weights are votes of A, B, C, but the systems of these lists are a, b, c"
+        "has lists of the systems A, B, C, but the systems of these lists are a, b, c"
         in done.stderr
     )

@@ -151,7 +151,9 @@ def test_steps_do_not_repeat_what_the_first_has_reported(
         ["rerank", "scored.jsonl", "--report", "r.json"],
     ):
         assert (
-            "scored.jsonl: lists have a text twice (first: utterance u); mbr adds both"
+            "scored.jsonl: lists contain equal texts with different"
+            " scores (first: utterance u); mbr"
+            " adds their probabilities"
             in rescore(*command, "--decide", "mbr", "--scale", "1").stderr
         )
     assert rescore("rerank", "scored.jsonl", "--strict").returncode == 2

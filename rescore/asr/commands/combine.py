@@ -31,7 +31,7 @@ from rescore.formats.references import (
 )
 from rescore.formats.source import InputWarnings
 from rescore.formats.text import duplicated
-from rescore.metrics import Metric
+from rescore.metrics import Metric, default_metric
 from rescore.metrics.base import text_value
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList
@@ -108,6 +108,8 @@ def command(
     plan = resolve(options.with_one_metric(options.configured(config)))
     words = plan.metric.words or EXACT
     lists = list(_lists(own, inputs, words))
+    if not config.metrics and default_metric(lists) != default_metric(()):
+        plan = resolve(config, lists)
     group_table = _group_table(lists, plan)
     formats.write(undo.undone(lists), own.output)
     tables = [_table(lists, plan.metric, words)]
@@ -116,10 +118,11 @@ def command(
     options.show("\n\n".join(tables))
     if inputs.ref and own.output != "-":
         measured = "".join(f" --metric {name}" for name in config.metrics)
+        decision = "rover" if plan.metric.words else "mbr"
         log.info(
-            "to measure each system and the vote: rescore %s --decide rover --folds 5"
-            "%s",
+            "to measure each system and the vote: rescore %s --decide %s --folds 5%s",
             own.output,
+            decision,
             measured,
         )
 
@@ -142,8 +145,11 @@ def _group_table(lists: Sequence[NbestList], plan: Plan) -> str | None:
 
 
 def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str:
-    """Return a table of the systems: the error rate that their agreement says, with its
-    interval, the metric if there are references, and the votes.
+    """Return a table of the systems: the metric if there are references, the error rate
+    that their agreement says, with its interval, and the votes.
+
+    The error rate is the metric itself, or the WER for other metrics of words. For a
+    metric without words, such as BLEU, agreement says nothing.
 
     Args:
         lists: The lists on which the systems vote.
@@ -155,22 +161,34 @@ def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str
     votes = agreement.votes
     estimates = agreement.estimates()
     _warn_of_far_best(estimates)
+    if metric.units is not None and metric.unit != "word":
+        estimates = Agreement(lists, systems, metric.units).estimates()
+    estimated = "estimated"
+    if metric.name != "WER":
+        estimated += f" {metric.name if metric.units is not None else 'WER'}"
     referred = [nbest for nbest in lists if nbest.references]
-    head = ["", "estimated", "95 % CI", "votes"]
+    head = [""]
     if referred:
-        head.insert(1, metric.name)
-    rows = [head]
+        head.append(metric.name)
+    if metric.words is not None:
+        head += [estimated, "95 % CI"]
+    rows = [[*head, "votes"]]
     for name in systems:
-        row = [name, "-", "-", f"{votes[name]:.2g}"]
-        if name in estimates:
-            estimate = estimates[name]
-            row[1] = f"{estimate.rate:.1f}"
-            row[2] = f"{estimate.low:.1f}-{estimate.high:.1f}"
+        row = [name]
         if referred:
             texts = system_texts(referred, name)
-            row.insert(1, figure(text_value(metric, referred, texts)))
-        rows.append(row)
+            row.append(figure(text_value(metric, referred, texts)))
+        if metric.words is not None:
+            row += _cells(estimates.get(name))
+        rows.append([*row, f"{votes[name]:.2g}"])
     return text(rows)
+
+
+def _cells(estimate: Estimate | None) -> list[str]:
+    """Return the cells of an estimate and its interval; dashes without an estimate."""
+    if estimate is None:
+        return ["-", "-"]
+    return [f"{estimate.rate:.1f}", f"{estimate.low:.1f}-{estimate.high:.1f}"]
 
 
 FAR = 2.0

@@ -1,0 +1,109 @@
+"""Law: a sentence about weights of 0 is true of its own figures: the gain is the
+difference of two figures, a model "does not help" only without a gain, and without a
+test of significance no sentence speaks of significance.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from rescore import metrics
+from rescore.parts import DECISIONS
+from rescore.reports.records import Dev
+from rescore.reports.summary import why_all_zero
+from rescore.tuning import TuningOptions, Weights, tune_weights
+from rescore.tuning.phrases import notes
+from rescore.tuning.search import errors_of_best
+
+from .test_zero_weights import USELESS, Decision, lists
+
+CASES = list(product(DECISIONS.shipped, (1, 2), (False, True)))
+FIGURES = re.compile(r" is (\S+) for .*?, (\S+) with ")
+GAIN = re.compile(r"the gain of (\S+) points")
+
+
+def weights_of(rule: str, number: int, systems: bool, bagging: bool = True) -> Weights:
+    """Return weights of useless columns.
+
+    Args:
+        rule: The decision.
+        number: Number of useless columns.
+        systems: Whether three systems wrote the lists.
+        bagging: Whether gains are tested.
+    """
+    some = lists(systems)
+    options = TuningOptions(decide=Decision(rule), bagging=bagging)
+    return tune_weights(
+        metrics.choose_metric("wer", some), some, USELESS[:number], options
+    )
+
+
+def sentence(weights: Weights) -> str:
+    """Return why all weights are 0; empty if one is not 0."""
+    reasons = why_all_zero(
+        Dev.of(weights), weights.weights, "WER", weights.decision.name
+    )
+    return " ".join(reasons)
+
+
+@pytest.mark.parametrize(("rule", "number", "systems"), CASES)
+def test_the_reason_is_true_of_its_figures(
+    rule: str, number: int, systems: bool
+) -> None:
+    weights = weights_of(rule, number, systems)
+    told = sentence(weights)
+    assert told
+    if weights.unproven is None:
+        assert "no weight above 0" in told
+        return
+    found = FIGURES.search(told)
+    assert found, told
+    before, after = (float(figure) for figure in found.groups())
+    unproven = weights.unproven
+    assert unproven.alone is not None
+    gain = unproven.alone - unproven.value
+    assert gain == pytest.approx((unproven.low + unproven.high) / 2)
+    assert before - after == pytest.approx(gain, abs=0.011)
+    assert ("does not help" in told) == (gain <= 0)
+    shown = GAIN.search(told)
+    assert shown is None or float(shown[1]) == pytest.approx(gain, abs=0.006)
+
+
+def test_the_closest_of_single_models_is_named() -> None:
+    some = lists(False)
+    for nbest in some:
+        for hypothesis in nbest.hypotheses:
+            good = hypothesis.scores["good"]
+            hypothesis.scores["z"] = good + 9 * hypothesis.scores["x"]
+    metric = metrics.choose_metric("wer", some)
+    unproven = tune_weights(metric, some[:12], ("x", "y", "z")).unproven
+    assert unproven is not None
+    model = unproven.model_alone
+    assert model is not None
+    assert model.errors == errors_of_best(3)
+    assert model.gained_errors < model.errors
+    dev = Dev("d", 12, 5.0, 5.0, unproven=unproven)
+    told = " ".join(why_all_zero(dev, dict.fromkeys("xyz", 0.0), "WER", "best"))
+    assert (f"single models {model.name}" in told) == (model.gain > 0)
+    gaining = replace(unproven, model_alone=replace(model, gain=0.5, error=0.3))
+    told = " ".join(
+        why_all_zero(
+            replace(dev, unproven=gaining), dict.fromkeys("xyz", 0.0), "WER", "best"
+        )
+    )
+    assert "gains 0.50 points, 1.6 standard errors of the 2.1 that it needs" in told
+
+
+@pytest.mark.parametrize("rule", DECISIONS.shipped)
+@pytest.mark.parametrize("systems", [False, True])
+def test_nothing_is_significant_without_a_test(rule: str, systems: bool) -> None:
+    weights = weights_of(rule, 2, systems, bagging=False)
+    halved = {name: 0.5 * (name != "y") for name in weights.weights}
+    assert weights.unproven is None
+    told = [sentence(weights), *notes([halved], weights.columns)]
+    said = " ".join(told)
+    assert "signific" not in said and "chance" not in said
