@@ -80,8 +80,8 @@ UNORDERED = InputProblem(
     "; sorted by time",
 )
 TAGS = InputProblem(
-    "has tags such as <|en|> in its texts",
-    "have tags such as <|en|> in their texts",
+    "has tags such as <|en|>",
+    "have tags such as <|en|>",
     "; the tags were dropped",
 )
 SAME_ID = InputProblem(

@@ -30,16 +30,30 @@ from rescore.asr.formats.contents import (
 )
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.references import cheapest, readings
+from rescore.formats.references import (
+    AS_LETTERS,
+    FROM_LETTERS,
+    cheapest,
+    readings,
+    unescaped,
+)
 from rescore.formats.shaped import ShapeOptions
 from rescore.formats.source import (
+    TAGS,
     UNORDERED,
     UNTIMED,
     InputWarnings,
     ReadOptions,
     Source,
 )
-from rescore.formats.text import check_ids, split_id, split_trn, stem_of
+from rescore.formats.text import (
+    TAG,
+    check_ids,
+    split_id,
+    split_trn,
+    stem_of,
+    undo_marks,
+)
 from rescore.formats.times import (
     Span,
     TimedWord,
@@ -63,6 +77,10 @@ class Recording:
     """The words of one recording."""
 
     words: list[str] = field(default_factory=list)
+    markup: list[str] = field(default_factory=list)
+    """The words as `readings` takes them: brackets, slashes and @ that are no marks of
+    alternatives are letters (`AS_LETTERS`).
+    """
     times: list[Times] = field(default_factory=list)
     """Start and end of each word, in seconds; empty if the file has none."""
     ends: list[int] = field(default_factory=list)
@@ -94,14 +112,15 @@ class Recording:
         From the first words without times on, the recording has no times.
 
         Args:
-            words: The words of the piece.
+            words: The words of the piece, as `markup` has them.
             times: Start and end of each word, in seconds, or nothing.
         """
         if len(self.times) == len(self.words) and len(times) == len(words):
             self.times += times
         else:
             self.times.clear()
-        self.words += words
+        self.markup += words
+        self.words += [word.translate(FROM_LETTERS) for word in words]
         self.ends.append(len(self.words))
 
     def marked(self) -> Recording:
@@ -127,7 +146,7 @@ class Recording:
             times = []
             for place in range(first, last):
                 if not _is_within(self.times[place], spans):
-                    words.append(self.words[place])
+                    words.append(self.markup[place])
                     times.append(self.times[place])
             rest.add(words, times)
         return rest
@@ -512,7 +531,7 @@ def _whole(path: str, name: str, reference: Recording, heard: Recording) -> Nbes
         )
     expected = closest_readings(reference.marked(), heard)
     marked = heard.marked()
-    if any(word.startswith("{") for word in marked.words):
+    if any(word.startswith("{") for word in marked.markup):
         heard = closest_readings(marked, expected)
     best = Hypothesis(heard.text, {FIRST_PASS: 0.0})
     return NbestList(name, [best], (expected.text,), recording=name)
@@ -532,7 +551,7 @@ def closest_readings(reference: Recording, heard: Recording) -> Recording:
     choices = []
     longest = []
     for first, last in reference.pieces:
-        texts = readings(" ".join(reference.words[first:last]), "reference")
+        texts = readings(" ".join(reference.markup[first:last]), "reference")
         choices.append(texts)
         longest.append(max(texts, key=lambda text: len(text.split())).lower().split())
     output = [word.lower() for word in heard.words]
@@ -573,12 +592,46 @@ def _ends_in(output: Sequence[str], pieces: Sequence[Sequence[str]]) -> list[int
 
 
 def _read_file(source: Source, options: ReadOptions | None = None) -> _File:
-    """Return the pieces of a file of any format.
+    """Return the pieces of a file of any format, without tags such as `<|en|>`.
 
     Args:
         source: The file.
         options: The options of formats, for JSON; None for the defaults.
     """
+    file = _read_pieces(source, options)
+    pieces = [_without_tags(piece, source) for piece in file.pieces]
+    by_id = [_without_tags(piece, None) for piece in file.by_id]
+    return file._replace(pieces=pieces, by_id=by_id)
+
+
+def _without_tags(piece: _Piece, source: Source | None) -> _Piece:
+    """Return a piece without tags in its words.
+
+    Args:
+        piece: The piece.
+        source: The file, which tells a repair; None if another piece with these words
+            has told it.
+    """
+    if not any(TAG.search(word) for word in piece.words):
+        return piece
+    if source is not None:
+        source.warnings.add("text", TAGS, f"{source.name}: {piece.name}")
+    words = []
+    times = []
+    has_times = len(piece.times) == len(piece.words)
+    for place, word in enumerate(piece.words):
+        rest = TAG.sub("", word)
+        if rest:
+            words.append(rest)
+        if rest and has_times:
+            times.append(piece.times[place])
+    spoken = [(TAG.sub("", text), middle) for text, middle in piece.spoken]
+    spoken = [(text, middle) for text, middle in spoken if text]
+    return piece._replace(words=words, times=times, spoken=spoken)
+
+
+def _read_pieces(source: Source, options: ReadOptions | None) -> _File:
+    """Return the pieces of a file of any format, with tags."""
     kind = kind_of(source)
     stem = stem_of(source)
     if kind == "json":
@@ -590,7 +643,7 @@ def _read_file(source: Source, options: ReadOptions | None = None) -> _File:
     lines = [line for _, line in placed]
     if kind == "trn":
         lines = [line for line in lines if not line.startswith(";;")]
-    texts = [_Piece(stem, line.split()) for line in lines] or [_Piece(stem, [])]
+    texts = [_Piece(stem, _words(line)) for line in lines] or [_Piece(stem, [])]
     if kind == "plain":
         check_ids(placed)
     if kind != "trn":
@@ -601,10 +654,15 @@ def _read_file(source: Source, options: ReadOptions | None = None) -> _File:
     for line in lines:
         split = split_trn(line)
         if split:
-            by_id.append(_Piece(split[1], split[0].split(), is_id=True))
+            by_id.append(_Piece(split[1], _words(split[0]), is_id=True))
     has_name = len(lines) > 1 or ".trn" in source.path.name
     is_trn = len(lines) == len(by_id) and has_name
     return _File(source.name, stem, by_id if is_trn else texts, by_id, is_trn)
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a line of text, without marks and escapes."""
+    return unescaped(undo_marks(text)).split()
 
 
 def _with_first_words(lines: Iterable[str]) -> list[_Piece]:
@@ -616,7 +674,7 @@ def _with_first_words(lines: Iterable[str]) -> list[_Piece]:
         name, text = split_id(line)
         if re.fullmatch(r"\d+\W?", name):
             return []
-        pieces.append(_Piece(name, text.split(), is_id=True))
+        pieces.append(_Piece(name, _words(text), is_id=True))
     if len({piece.name for piece in pieces}) < len(pieces):
         return []
     return pieces
@@ -661,11 +719,10 @@ def _ctm_piece(words: Sequence[CtmWord]) -> _Piece:
     """Return words of a channel as a piece; the empty word `@` is none of its words."""
     name, channel = words[0].cells[:2]
     said = [word for word in words if word.word != "@"]
+    letters = [word.letters for word in said]
     times = [(word.start, word.end) for word in said]
     spoken = [word.spoken for word in words if word.spoken]
-    return _Piece(
-        name, [word.word for word in said], times, channel.upper(), spoken=spoken
-    )
+    return _Piece(name, letters, times, channel.upper(), spoken=spoken)
 
 
 def _stm(source: Source) -> list[_Piece]:
@@ -690,7 +747,7 @@ def _subtitles(source: Source) -> list[_Piece]:
     pieces = []
     for span, lines in cues(source):
         if span:
-            words = cue_words(lines)
+            words = _as_letters(cue_words(lines))
             pieces.append(_Piece(stem, words, spread(words, span)))
     if not pieces and "-->" not in source.head:
         raise UserError(
@@ -709,7 +766,12 @@ def _lists(source: Source, options: ReadOptions | None) -> Iterator[_Piece]:
         name = nbest.recording or nbest.id
         is_id = nbest.recording is None and nbest.id != stem
         times = _word_times(best.text, best.times)
-        yield _Piece(name, best.text.split(), times, is_id=is_id)
+        yield _Piece(name, _as_letters(best.text.split()), times, is_id=is_id)
+
+
+def _as_letters(words: Iterable[str]) -> list[str]:
+    """Return the words of a file without alternatives, for `Recording.markup`."""
+    return [word.translate(AS_LETTERS) for word in words]
 
 
 def _word_times(text: str, times: Sequence[Times]) -> list[Times]:
