@@ -77,10 +77,6 @@ class Recording:
     """The words of one recording."""
 
     words: list[str] = field(default_factory=list)
-    markup: list[str] = field(default_factory=list)
-    """The words as `readings` takes them: brackets, slashes and @ that are no marks of
-    alternatives are letters (`AS_LETTERS`).
-    """
     times: list[Times] = field(default_factory=list)
     """Start and end of each word, in seconds; empty if the file has none."""
     ends: list[int] = field(default_factory=list)
@@ -91,6 +87,10 @@ class Recording:
     """Speaker, time and text of each segment of an STM."""
     spoken: list[tuple[str, float]] = field(default_factory=list)
     """The words of a CTM, or alternatives, with the middle of their time."""
+    markup: list[str] = field(default_factory=list)
+    """The words as `readings` takes them: brackets, slashes and @ that are no marks of
+    alternatives are letters (`AS_LETTERS`).
+    """
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
