@@ -183,6 +183,12 @@ class _File(NamedTuple):
     is_json: bool = False
     """Whether the file is read as lists."""
 
+    def with_ids_once(self) -> _File:
+        """Return the file; first words that begin several lines are no ids."""
+        if len({piece.name for piece in self.by_id}) < len(self.by_id):
+            return self._replace(by_id=())
+        return self
+
 
 # --- systems -------------------------------------------------------------------------
 
@@ -271,6 +277,8 @@ def _identified(systems: Sequence[Sequence[_File]]) -> list[list[_File]]:
     """Return the systems, in which the pieces of a text have ids if the other systems
     know the first words of its lines as ids.
     """
+    _check_repeated(systems)
+    systems = [[file.with_ids_once() for file in files] for files in systems]
     names = []
     for files in systems:
         own = {piece.name for piece in _pieces_of(files)}
@@ -284,6 +292,34 @@ def _identified(systems: Sequence[Sequence[_File]]) -> list[list[_File]]:
             [file._replace(pieces=_pieces(file, others)) for file in files]
         )
     return identified
+
+
+def _check_repeated(systems: Sequence[Sequence[_File]]) -> None:
+    """Check that no line of a text has the id of another line, if other systems name
+    most of its ids.
+
+    A word may begin several lines of a recording, so only the names of the other
+    systems tell ids from words.
+
+    Raises:
+        UserError: An id is repeated.
+    """
+    named: list[set[str]] = []
+    for files in systems:
+        named.append({piece.name for piece in _pieces_of(files)})
+    for rank, files in enumerate(systems):
+        others = set().union(*named[:rank], *named[rank + 1 :])
+        for file in files:
+            numbers = Counter(piece.name for piece in file.by_id)
+            known = sum(name in others for name in numbers)
+            name, number = max(
+                numbers.items(), key=lambda item: item[1], default=("", 0)
+            )
+            if number > 1 and 2 * known > len(numbers):
+                raise UserError(
+                    f"{file.place}: {number} lines have the id {name}, which other"
+                    " outputs name, too; give each utterance once"
+                )
 
 
 def _pieces(file: _File, others: _Names) -> list[_Piece]:
@@ -470,6 +506,8 @@ def _read_pieces(source: Source, options: ReadOptions | None) -> _File:
     lines = [line for _, line in placed]
     if kind == "trn":
         lines = [line for line in lines if not line.startswith(";;")]
+    if ".trn" in source.path.name:
+        _check_trn(placed)
     texts = [_Piece(stem, _words(line)) for line in lines] or [_Piece(stem, [])]
     if kind == "plain":
         check_ids(placed)
@@ -487,6 +525,27 @@ def _read_pieces(source: Source, options: ReadOptions | None) -> _File:
     return _File(source.name, stem, by_id if is_trn else texts, by_id, is_trn)
 
 
+def _check_trn(placed: Sequence[tuple[str, str]]) -> None:
+    """Check that all lines of a file called trn have ids, or none has.
+
+    Args:
+        placed: The places of the lines, and the lines.
+
+    Raises:
+        UserError: A line has no id, and another has one.
+    """
+    without = []
+    for place, line in placed:
+        if not line.startswith(";;") and split_trn(line) is None:
+            without.append(place)
+    comments = sum(line.startswith(";;") for _, line in placed)
+    if without and len(without) < len(placed) - comments:
+        raise UserError(
+            f"{without[0]}: does not end in an id in brackets, as other lines of the"
+            " file do; add the id, or name the file .txt if it is one recording"
+        )
+
+
 def _words(text: str) -> list[str]:
     """Return the words of a line of text, without marks and escapes."""
     return unescaped(undo_marks(text)).split()
@@ -494,7 +553,7 @@ def _words(text: str) -> list[str]:
 
 def _with_first_words(lines: Iterable[str]) -> list[_Piece]:
     """Return lines as pieces whose ids are their first words; nothing if these words
-    are repeated, or number the lines.
+    number the lines.
     """
     pieces = []
     for line in lines:
@@ -502,8 +561,6 @@ def _with_first_words(lines: Iterable[str]) -> list[_Piece]:
         if re.fullmatch(r"\d+\W?", name):
             return []
         pieces.append(_Piece(name, _words(text), is_id=True))
-    if len({piece.name for piece in pieces}) < len(pieces):
-        return []
     return pieces
 
 
