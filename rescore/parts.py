@@ -323,7 +323,7 @@ FORMATS: Registry[Any] = Registry(
 )
 """The formats of N-best lists; detection tries them in this order."""
 
-WHOLE = "rescore.asr.formats.whole:measured_recordings"
+WHOLE = "rescore.asr.formats.measured:measured_recordings"
 """Reads whole recordings with their references, of any format, for `rescore eval
 --whole`.
 """

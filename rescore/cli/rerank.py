@@ -140,7 +140,7 @@ def command(
     reporting.check()
     measures = reporting.report or reporting.table or own.details
     own.check_plain(prints_texts=not (measures or own.output))
-    times = own.times()
+    times = own.times(inputs.read_options)
     loaded = weights.load()
     config = options.configured(config, weights=weights)
     reported = bool(reporting.report or reporting.table)

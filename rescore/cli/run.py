@@ -120,7 +120,7 @@ def command(
     reporting.check()
     # Checked before files are read; `pipeline.run` checks again, for Python.
     config = check(options.configured(config, lms, dev=dev_lists.dev))
-    times = outputs.times()
+    times = outputs.times(inputs.read_options)
     lists = inputs.read(paths, need_references=bool(config.folds))
     dev = None
     if dev_lists.dev:

@@ -21,7 +21,13 @@ from rescore.errors import UserError, counted
 from rescore.files import ending_of
 from rescore.formats.audio import RecordingSegment
 from rescore.formats.references import readings
-from rescore.formats.text import escaped, read_line, undo_entities, undo_marks
+from rescore.formats.text import (
+    escaped,
+    read_line,
+    undo_entities,
+    undo_marks,
+    without_tags,
+)
 from rescore.formats.times import (
     TIMED,
     TimedWord,
@@ -321,7 +327,7 @@ class BestWriter:
 def _read_trn(text: str) -> str:
     """Return what readers make of a text of trn; empty for a text with alternatives."""
     try:
-        texts = readings(undo_marks(text), text)
+        texts = readings(undo_marks(without_tags(text)), text)
     except UserError:  # too many
         return ""
     return undo_entities(texts[0]) if len(texts) == 1 else ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -45,7 +44,7 @@ from rescore.formats.source import (
     Source,
     sniff,
 )
-from rescore.formats.text import duplicated
+from rescore.formats.text import TAG, duplicated, without_tags
 from rescore.formats.times import timed_pieces
 from rescore.formats.unknown import unknown
 from rescore.ids import without_blanks
@@ -478,10 +477,6 @@ class _Headers:
         return self._complete
 
 
-_TAG = re.compile(r"<\|[^<>|\s]{0,40}\|>")
-"""A tag of Whisper, SenseVoice, FunASR or OWSM: a language, a task, a time."""
-
-
 def _drop_tags(nbest: NbestList) -> bool:
     """Remove tags from the texts of a list, with the times of words that are tags.
 
@@ -490,13 +485,14 @@ def _drop_tags(nbest: NbestList) -> bool:
     """
     has_tags = False
     for hypothesis in nbest.hypotheses:
-        if "<|" not in hypothesis.text or not _TAG.search(hypothesis.text):
+        text = without_tags(hypothesis.text)
+        if text == hypothesis.text:
             continue
         has_tags = True
         if hypothesis.times:
             _drop_timed_tags(hypothesis)
         else:
-            hypothesis.text = " ".join(_TAG.sub(" ", hypothesis.text).split())
+            hypothesis.text = text
     return has_tags
 
 
@@ -507,7 +503,7 @@ def _drop_timed_tags(hypothesis: Hypothesis) -> None:
     for piece, span in zip(
         timed_pieces(hypothesis.text), hypothesis.times, strict=True
     ):
-        rest = _TAG.sub("", piece)
+        rest = TAG.sub("", piece)
         if rest.strip():
             pieces.append(rest)
             times.append(span)

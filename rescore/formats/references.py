@@ -17,7 +17,7 @@ from pathlib import Path
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.formats.matching import matched
-from rescore.formats.source import InputWarnings, ReadOptions, Source
+from rescore.formats.source import TAGS, InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
     add_once,
     are_numbers,
@@ -29,6 +29,7 @@ from rescore.formats.text import (
     split_trn,
     undo_entities,
     undo_marks,
+    without_tags,
 )
 from rescore.formats.texts import kind_of_texts, texts_by_id
 from rescore.ids import short
@@ -237,6 +238,8 @@ class TextFile:
             self.by_id = self._texts_of_lists(source, kind or "native", sources)
         else:
             self.lines = list(source.lines())
+            if output:
+                self.lines = _lines_without_tags(source, self.lines)
             if format_name in (None, "trn"):
                 self.by_id = _trn_texts(self.lines, self.path)
             self._check_lines(output)
@@ -436,6 +439,17 @@ def _translates(kind: str | None) -> bool:
     return kind is not None and getattr(FORMATS[kind], "translates", False)
 
 
+def _lines_without_tags(source: Source, lines: Sequence[str]) -> list[str]:
+    """Return the lines of an output without tags such as `<|en|>`, which are told."""
+    texts = []
+    for number, line in enumerate(lines, 1):
+        text = without_tags(line)
+        if text != line:
+            source.warnings.add("line", TAGS, f"{source.name}: line {number}")
+        texts.append(text)
+    return texts
+
+
 def _trn_texts(lines: Sequence[str], path: str) -> Texts | None:
     """Return texts by id; `;;` begins a comment. None if a line does not end in an id
     in brackets, or without texts.
@@ -478,11 +492,24 @@ _ALTERNATIVES = re.compile(r"(?<![^\s{/])\{\s*([^{}\s][^{}]*)\}")
 """Alternatives without further alternatives in them. As in sclite, only the opening
 bracket needs a blank before it.
 """
-AS_LETTERS = str.maketrans("{}/", "\ufdd0\ufdd1\ufdd2")
-"""Characters that no text has, for the marks of alternatives in words of a CTM, which
-has no alternatives; `readings` turns them into the marks again.
+AS_LETTERS = str.maketrans("{}/@", "\ufdd0\ufdd1\ufdd2\ufdd3")
+"""Characters that no text has, for brackets, slashes and @ that are no marks of
+alternatives, as in words of a CTM; `readings` turns them into these letters again.
 """
-_BACK = str.maketrans("\ufdd0\ufdd1\ufdd2", "{}/")
+FROM_LETTERS = str.maketrans("\ufdd0\ufdd1\ufdd2\ufdd3", "{}/@")
+"""The letters of `AS_LETTERS` again."""
+
+
+def unescaped(text: str) -> str:
+    """Return a text of sclite without escapes; escaped brackets and @ are letters that
+    `readings` takes for no marks (`AS_LETTERS`).
+
+    Args:
+        text: A text, with or without alternatives.
+    """
+    for mark, letter in AS_LETTERS.items():
+        text = text.replace(f"&#{mark};", chr(letter))
+    return undo_entities(text)
 
 
 def readings(text: str, place: str) -> tuple[str, ...]:
@@ -513,7 +540,7 @@ def readings(text: str, place: str) -> tuple[str, ...]:
             )
     sentences = sorted(map(str.split, texts), key=lambda words: words.count("@"))
     unique = dict.fromkeys(map(_joined, sentences))
-    return tuple(reading.translate(_BACK) for reading in unique)
+    return tuple(reading.translate(FROM_LETTERS) for reading in unique)
 
 
 def first_reading(text: str) -> str:

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from rescore.formats import paths
 from rescore.formats.shapes import NUMBER, Shape, read_shape, shipped
 from rescore.formats.source import (
     NULL,
+    OF_SEGMENTS,
     UNORDERED,
     UNTIMED,
     InputProblem,
@@ -123,7 +124,7 @@ class Shaped:
             UserError: A document has no shape of this format, or is damaged.
         """
         for file in source.files(_is_json):
-            yield from self._read_file(file)
+            yield from self._read_file(file, options.segment_times)
 
     def _fitting(self, document: Any) -> Shape | None:
         """Return the first shape that fits a document; None if none does."""
@@ -132,13 +133,19 @@ class Shaped:
                 return shape
         return None
 
-    def _read_file(self, source: Source) -> Iterator[NbestList]:
+    def _read_file(self, source: Source, segment_times: bool) -> Iterator[NbestList]:
         """Yield the lists of a file: those with ids at once, others when their number
         is known.
+
+        Args:
+            source: The file.
+            segment_times: Whether words without times share the times of segments.
         """
         waiting: list[_Result] = []
         for document, place in self._documents(source):
             shape = self._fitting(document) or self.shapes[-1]
+            if not segment_times:
+                shape = replace(shape, finish="")
             results = results_of(shape, document, place, source.warnings)
             name = paths.first(document, shape.id)
             if name is None:
@@ -459,9 +466,27 @@ class _Alternative:
         for part, place in self._parts:
             words += _words(self._shape, part, self._shape.words, place)
         beside = self._shape.words_beside
-        if any(span for _, span in words) or not beside:
-            return words
-        return _words(self._shape, self._value, beside, self._place)
+        if beside and not _have_times(words):
+            words = _words(self._shape, self._value, beside, self._place)
+        if self._shape.finish and not _have_times(words):
+            return self._parts_as_words() or words
+        return words
+
+    def _parts_as_words(self) -> list[TimedWord]:
+        """Return the text of each part with its time; nothing if no part has a time."""
+        shape = self._shape
+        words: list[TimedWord] = []
+        for part, place in self._parts:
+            start = paths.first(part, (shape.begin,))
+            end = paths.first(part, (shape.finish,))
+            span: Span | None = None
+            if start is not None and end is not None:
+                span = Span.read(start, end, place, unit=shape.unit)
+            words.append((self._text_of(part, place), span))
+        if not _have_times(words):
+            return []
+        self._warnings.add("recording", OF_SEGMENTS, self._place)
+        return words
 
     def score(self) -> float | None:
         """Return the score; None if a part has none."""
@@ -534,6 +559,11 @@ class _Alternative:
 
 
 # --- words ---------------------------------------------------------------------------
+
+
+def _have_times(words: Sequence[TimedWord]) -> bool:
+    """Return whether a word has times."""
+    return any(span for _, span in words)
 
 
 def times_of(

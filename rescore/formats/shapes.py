@@ -63,6 +63,10 @@ class Shape:
     """In a hypothesis: parts with a text each, such as segments."""
     begin: str = ""
     """In a part: its start, by which parts are sorted."""
+    finish: str = ""
+    """In a part: its end; if no word has times, words may share the time of their
+    part.
+    """
     text: tuple[str, ...] = ()
     """In a part: the text. Without a place, the text is made of the words."""
     sparse: bool = False
@@ -109,7 +113,10 @@ class Shape:
         )
 
 
-_PATHS = ("results", "scores", "parts", "begin", "mean_of", "words", "words_beside")
+_PATHS = (
+    *("results", "scores", "parts", "begin", "finish", "mean_of", "words"),
+    "words_beside",
+)
 """Fields with one place each."""
 
 

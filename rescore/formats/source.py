@@ -74,14 +74,19 @@ UNTIMED = InputProblem(
     "have no times, or times that run backwards",
     "; such a word shares the time between its neighbours",
 )
+OF_SEGMENTS = InputProblem(
+    "has no times of words",
+    "have no times of words",
+    "; the words of a segment share its time by letters",
+)
 UNORDERED = InputProblem(
     "is not in the order of its times",
     "are not in the order of their times",
     "; sorted by time",
 )
 TAGS = InputProblem(
-    "has tags such as <|en|> in its texts",
-    "have tags such as <|en|> in their texts",
+    "has tags such as <|en|>",
+    "have tags such as <|en|>",
     "; the tags were dropped",
 )
 SAME_ID = InputProblem(
@@ -329,6 +334,10 @@ class ReadOptions(OptionValues):
     first_pass: str = FIRST_PASS
     """The column that becomes the first pass (--s2s); a column, or `rank`, says that
     neighbours with one id are one list.
+    """
+    segment_times = False
+    """Whether words without times share the times of their segments, for subtitles and
+    CTM.
     """
     beside: Sequence[str] = ()
     """Further inputs that are read with these options: an option that their readers

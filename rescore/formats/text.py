@@ -112,6 +112,25 @@ def _is_letter(token: str) -> bool:
     return len(token) == 1 or (token.startswith("<") and token.endswith(">"))
 
 
+TAG = re.compile(r"<\|[^<>|\s]{0,40}\|>")
+"""A tag of Whisper, SenseVoice, FunASR or OWSM: a language, a task, a time."""
+
+
+def without_tags(text: str) -> str:
+    """Return the text without tags such as `<|en|>`; a text without tags as it is.
+
+    Args:
+        text: The text, as a recogniser writes it.
+
+    Example:
+        >>> without_tags("<|en|><|woitn|>a b")
+        'a b'
+    """
+    if "<|" not in text or not TAG.search(text):
+        return text
+    return " ".join(TAG.sub(" ", text).split())
+
+
 def strip_markup(text: str) -> str:
     """Return the text without marks, subwords and entities of toolkits."""
     return undo_entities(undo_bpe(undo_marks(text)))
@@ -144,7 +163,7 @@ def read_line(text: str) -> str:
     """
     if split_trn(text) is not None:
         return ""
-    return undo_entities(undo_marks(text))
+    return undo_entities(undo_marks(without_tags(text)))
 
 
 NOTHING = "<s></s>"

@@ -17,10 +17,9 @@ import pytest
 
 from rescore import formats
 from rescore.asr.combine import combine
+from rescore.asr.formats.measured import closest_readings, measured_recordings
 from rescore.asr.formats.whole import (
     Recording,
-    closest_readings,
-    measured_recordings,
     read_systems,
 )
 from rescore.columns import FIRST_PASS

@@ -820,3 +820,37 @@ def test_references_of_recordings_are_used_or_told(
     (tmp_path / "2.stm").write_text("t 1 x 0 2 hi\n")
     done = rescore(*command, "2.stm", "-o", "o.jsonl")
     assert_one_line_error(done, "recording t has a reference in 1.stm, too")
+
+
+IDS_TWICE = {
+    "x": "u1 a b\nu1 a c\nu2 c d\n",
+    "y.txt": "u1 a b\nu2 c d\nu2 c d\n",
+    "z.trn": "a b (u1)\nc d\n",
+}
+"""Texts of utterances in which an id is repeated or missing."""
+
+
+@pytest.mark.parametrize("other", ["o.ctm", "o.trn", "o.jsonl"])
+@pytest.mark.parametrize("name", IDS_TWICE)
+def test_ids_are_no_words_of_a_recording(
+    name: str, other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_text(IDS_TWICE[name])
+    record = {"id": "u1", "text": "a"}
+    Path("o.jsonl").write_text(json_line(record) + json_line(record | {"id": "u2"}))
+    Path("o.trn").write_text("a (u1)\nb (u2)\n")
+    Path("o.ctm").write_text("u1 1 0 1 a\nu2 1 0 1 b\n")
+    for paths in ([name, other], [other, name]):
+        with pytest.raises(UserError, match=name):
+            read_systems(paths, False)
+
+
+def test_words_that_begin_several_lines_are_no_ids(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("r.txt").write_text("so we go\nso we said\nwell then\n")
+    Path("r.ctm").write_text("r 1 0 1 so\nr 1 1 1 we\n")
+    (heard, _) = read_systems(["r.txt", "r.ctm"], False)
+    assert heard["r"].words == ["so", "we", "go", "so", "we", "said", "well", "then"]

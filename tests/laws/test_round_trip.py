@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 
 from rescore import formats
+from rescore.asr.formats.measured import measured_recordings
 from rescore.asr.formats.whole import read_systems
 from rescore.columns import Column
 from rescore.errors import UserError
 from rescore.files import PACKED
 from rescore.formats.best import RECORDS
+from rescore.formats.references import readings
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.times import TIMED
 from rescore.formats.writing import HELD, LOSSES
@@ -310,6 +312,36 @@ def test_timed_texts_are_read_back_or_the_loss_is_told(
     ((recording,),) = (system.values() for system in read_systems([str(path)], False))
     is_same = recording.words == text.split()
     assert is_same or "marks like words in 1 text (first: u1)" in told.text
+
+
+WHOLE: list[tuple[str, str]] = []
+"""Files of whole recordings, and texts that they hold."""
+for mark in MARKS:
+    WHOLE.append(("u1.trn", mark))
+    # a line for `--whole` may have alternatives, which other lines have not
+    if readings(mark, "") == (" ".join(mark.split()),):
+        WHOLE += [("x", mark), ("u1.txt", mark)]
+    if mark:
+        WHOLE += [(f"u1{ending}", mark) for ending in TIMED]
+
+
+@pytest.mark.parametrize(("file", "text"), WHOLE)
+def test_whole_recordings_are_read_back_or_the_loss_is_told(
+    file: str, text: str, tmp_path: Path, told: Told
+) -> None:
+    """As an output and as a reference, beside the text in native lists."""
+    times = tuple((float(n), n + 0.5) for n in range(len(text.split())))
+    nbest = NbestList("u1", [one(" ".join(text.split()), -1.0, times=times)])
+    path, beside = str(tmp_path / file), str(tmp_path / "beside.jsonl")
+    with formats.opened(path) as opened:
+        formats.write_best(path, [(nbest, text)], opened)
+    record = {"id": "u1", "hyps": [{"text": text, "score": -1.0}]}
+    Path(beside).write_text(json.dumps(record) + "\n")
+    for output, reference in ((path, beside), (beside, path)):
+        ((measured,),) = measured_recordings([output], reference)
+        heard = measured.hypotheses[0].text.split()
+        is_same = [heard] == [said.split() for said in measured.references]
+        assert is_same or "marks like words in 1 text (first: u1)" in told.text
 
 
 @pytest.mark.parametrize("ending", ["json", "moses", "espnet2", "stm"])

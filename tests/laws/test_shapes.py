@@ -15,7 +15,7 @@ import pytest
 from rescore import formats
 from rescore.formats import paths
 from rescore.formats.shapes import NUMBER, Shape, read_shape, shipped
-from rescore.formats.source import Source
+from rescore.formats.source import ReadOptions, Source
 from rescore.nbest import NbestList
 from tests.formats.shape_samples import SAMPLES
 
@@ -237,6 +237,46 @@ def test_a_word_without_times_keeps_its_text_and_is_counted(
     assert first.times[0][1] <= first.times[1][0] <= first.times[1][1]
     assert first.times[1][1] <= first.times[2][0]
     assert sum("no times" in message for message in caplog.messages) == 1
+
+
+def part_without_words(shape: Shape, number: int) -> Any:
+    """A part of two seconds whose words have no times."""
+    part = put({}, shape.text[0], "an owl")
+    spans = [(shape.begin, shape.finish)]
+    if not shape.words:  # the part is its only word
+        spans.append((shape.start[0], shape.end[0]))
+    for start, end in spans:
+        part = put(part, start, 2 * number / shape.unit)
+        if end:
+            part = put(part, end, (2 * number + 2) / shape.unit)
+    if shape.score:
+        part = scored(shape, part, shape.score[0], -1.0)
+    return part
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+@pytest.mark.parametrize("name", [one for one in shipped() if shipped()[one].parts])
+def test_words_share_the_times_of_their_parts_if_an_output_has_times(
+    name: str, wanted: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shape = shipped()[name]
+    document: Any = None
+    for number in range(2):
+        document = put(document, shape.parts, part_without_words(shape, number))
+    (tmp_path / "call.json").write_text(json.dumps(document))
+    options = ReadOptions()
+    options.segment_times = wanted
+    (nbest,) = formats.read([tmp_path / "call.json"], options=options)
+    times = nbest.hypotheses[0].times
+    assert nbest.hypotheses[0].text == "an owl an owl"
+    assert caplog.text.count("1 recording has no times of words") == (
+        wanted and bool(shape.finish)
+    )
+    if not wanted and shape.words:
+        assert times == ()
+        return
+    rounded = [(round(start, 6), round(end, 6)) for start, end in times]
+    assert rounded == [(0.0, 0.8), (0.8, 2.0), (2.0, 2.8), (2.8, 4.0)]
 
 
 @pytest.mark.parametrize("name", shipped())

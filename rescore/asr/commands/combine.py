@@ -10,10 +10,10 @@ from pathlib import Path
 from rescore import formats
 from rescore.asr.combine import combine
 from rescore.asr.formats.contents import are_whole
+from rescore.asr.formats.measured import closest_readings
 from rescore.asr.formats.systems import read_system, read_table_of_systems
 from rescore.asr.formats.whole import (
     Recording,
-    closest_readings,
     read_systems,
 )
 from rescore.asr.systems import combined, system_names

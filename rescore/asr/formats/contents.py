@@ -128,7 +128,9 @@ class CtmWord(NamedTuple):
 
     @property
     def letters(self) -> str:
-        """The word, in which brackets and slashes are letters."""
+        """The word, in which brackets and slashes are letters; `@` is no word."""
+        if self.word == "@":
+            return self.word
         return self.word.translate(AS_LETTERS)
 
     def goes_on(self, end: float, words: int) -> bool:

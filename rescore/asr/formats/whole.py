@@ -13,11 +13,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import accumulate, islice, pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import NamedTuple
-
-from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
 from rescore.asr.formats.contents import (
@@ -30,16 +28,28 @@ from rescore.asr.formats.contents import (
 )
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.references import cheapest, readings
+from rescore.formats.references import (
+    AS_LETTERS,
+    FROM_LETTERS,
+    unescaped,
+)
 from rescore.formats.shaped import ShapeOptions
 from rescore.formats.source import (
+    TAGS,
     UNORDERED,
     UNTIMED,
     InputWarnings,
     ReadOptions,
     Source,
 )
-from rescore.formats.text import check_ids, split_id, split_trn, stem_of
+from rescore.formats.text import (
+    TAG,
+    check_ids,
+    split_id,
+    split_trn,
+    stem_of,
+    undo_marks,
+)
 from rescore.formats.times import (
     Span,
     TimedWord,
@@ -49,8 +59,7 @@ from rescore.formats.times import (
     time_order,
     timed_pieces,
 )
-from rescore.metrics.normalise import Normaliser
-from rescore.nbest import Hypothesis, NbestList, as_first_pass, ranking
+from rescore.nbest import as_first_pass, ranking
 
 log = logging.getLogger(__name__)
 
@@ -73,6 +82,10 @@ class Recording:
     """Speaker, time and text of each segment of an STM."""
     spoken: list[tuple[str, float]] = field(default_factory=list)
     """The words of a CTM, or alternatives, with the middle of their time."""
+    markup: list[str] = field(default_factory=list)
+    """The words as `readings` takes them: brackets, slashes and @ that are no marks of
+    alternatives are letters (`AS_LETTERS`).
+    """
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
@@ -94,14 +107,15 @@ class Recording:
         From the first words without times on, the recording has no times.
 
         Args:
-            words: The words of the piece.
+            words: The words of the piece, as `markup` has them.
             times: Start and end of each word, in seconds, or nothing.
         """
         if len(self.times) == len(self.words) and len(times) == len(words):
             self.times += times
         else:
             self.times.clear()
-        self.words += words
+        self.markup += words
+        self.words += [word.translate(FROM_LETTERS) for word in words]
         self.ends.append(len(self.words))
 
     def marked(self) -> Recording:
@@ -127,7 +141,7 @@ class Recording:
             times = []
             for place in range(first, last):
                 if not _is_within(self.times[place], spans):
-                    words.append(self.words[place])
+                    words.append(self.markup[place])
                     times.append(self.times[place])
             rest.add(words, times)
         return rest
@@ -168,6 +182,12 @@ class _File(NamedTuple):
     """Whether these words look like ids."""
     is_json: bool = False
     """Whether the file is read as lists."""
+
+    def with_ids_once(self) -> _File:
+        """Return the file; first words that begin several lines are no ids."""
+        if len({piece.name for piece in self.by_id}) < len(self.by_id):
+            return self._replace(by_id=())
+        return self
 
 
 # --- systems -------------------------------------------------------------------------
@@ -257,6 +277,8 @@ def _identified(systems: Sequence[Sequence[_File]]) -> list[list[_File]]:
     """Return the systems, in which the pieces of a text have ids if the other systems
     know the first words of its lines as ids.
     """
+    _check_repeated(systems)
+    systems = [[file.with_ids_once() for file in files] for files in systems]
     names = []
     for files in systems:
         own = {piece.name for piece in _pieces_of(files)}
@@ -270,6 +292,34 @@ def _identified(systems: Sequence[Sequence[_File]]) -> list[list[_File]]:
             [file._replace(pieces=_pieces(file, others)) for file in files]
         )
     return identified
+
+
+def _check_repeated(systems: Sequence[Sequence[_File]]) -> None:
+    """Check that no line of a text has the id of another line, if other systems name
+    most of its ids.
+
+    A word may begin several lines of a recording, so only the names of the other
+    systems tell ids from words.
+
+    Raises:
+        UserError: An id is repeated.
+    """
+    named: list[set[str]] = []
+    for files in systems:
+        named.append({piece.name for piece in _pieces_of(files)})
+    for rank, files in enumerate(systems):
+        others = set().union(*named[:rank], *named[rank + 1 :])
+        for file in files:
+            numbers = Counter(piece.name for piece in file.by_id)
+            known = sum(name in others for name in numbers)
+            name, number = max(
+                numbers.items(), key=lambda item: item[1], default=("", 0)
+            )
+            if number > 1 and 2 * known > len(numbers):
+                raise UserError(
+                    f"{file.place}: {number} lines have the id {name}, which other"
+                    " outputs name, too; give each utterance once"
+                )
 
 
 def _pieces(file: _File, others: _Names) -> list[_Piece]:
@@ -343,7 +393,7 @@ def _recording(pieces: Sequence[_Piece]) -> Recording:
     for piece in pieces:
         recording.segments += piece.segments
         recording.spoken += piece.spoken
-        if _is_unscored(" ".join(piece.words)):
+        if is_unscored(" ".join(piece.words)):
             recording.unscored += piece.times
         else:
             recording.add(piece.words, piece.times)
@@ -391,194 +441,60 @@ _UNSCORED = ("ignore_time_segment_in_scoring", "ignoretimesegmentinscoring")
 """Marks of a segment of STM that sclite does not measure."""
 
 
-def _is_unscored(text: str) -> bool:
-    """Return whether a text has such a mark, also beside words, as in sclite."""
+def is_unscored(text: str) -> bool:
+    """Return whether a text has the mark of a segment that is not measured, also beside
+    words, as in sclite.
+
+    Args:
+        text: The text of a segment.
+    """
     return any(mark in text.lower() for mark in _UNSCORED)
-
-
-# --- measures ------------------------------------------------------------------------
-
-
-def measured_recordings(
-    outputs: Sequence[str],
-    references: str,
-    strict: bool = False,
-    options: ReadOptions | None = None,
-) -> list[list[NbestList]]:
-    """Return the recordings of each output as lists with references.
-
-    If all outputs are CTM and the references are STM, the lists are the segments of the
-    references, as in sclite.
-
-    Args:
-        outputs: The files of the outputs, or folders.
-        references: The file or folder of references.
-        strict: Whether warnings about the input are errors.
-        options: The options of formats, for outputs in JSON; None for the defaults.
-
-    Raises:
-        UserError: A file is damaged, or a recording has no reference.
-    """
-    systems = []
-    for path in outputs:
-        heard, expected = read_systems([path], strict, [references], options)
-        systems.append((expected, heard))
-    timed = [_have_segments(expected, heard) for expected, heard in systems]
-    if any(timed) and not all(timed):
-        log.warning(
-            "%s: is no CTM: recordings are aligned whole, not by segment",
-            outputs[timed.index(False)],
-        )
-    measured: list[list[NbestList]] = []
-    for path, (expected, heard) in zip(outputs, systems, strict=True):
-        _check_names(references, expected, path, heard)
-        lists: list[NbestList] = []
-        for name, reference in expected.items():
-            output = heard.get(name, Recording())
-            if all(timed):
-                lists += _segments(name, reference, output)
-            else:
-                lists.append(_whole(path, name, reference, output))
-        measured.append(lists)
-    return measured
-
-
-def _have_segments(
-    references: Mapping[str, Recording], outputs: Mapping[str, Recording]
-) -> bool:
-    """Return whether all references are STM, and all outputs CTM."""
-    return all(reference.segments for reference in references.values()) and all(
-        output.spoken for output in outputs.values()
-    )
-
-
-def _check_names(
-    references: str,
-    expected: Mapping[str, Recording],
-    path: str,
-    heard: Mapping[str, Recording],
-) -> None:
-    """Check that all recordings of an output have references; warn of recordings
-    without output.
-    """
-    unknown = sorted(heard.keys() - expected.keys())
-    if unknown:
-        raise UserError(
-            f"{references}: no reference for recording {unknown[0]} of {path}"
-        )
-    absent = sorted(expected.keys() - heard.keys())
-    if absent:
-        log.warning(
-            "%s: no output for recording %s (%d missing); its words are deletions",
-            path,
-            absent[0],
-            len(absent),
-        )
-
-
-def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[NbestList]:
-    """Yield the segments of a recording, whose ids begin with their speakers.
-
-    A segment has the words whose middle is before its end; the last has all others.
-    """
-    words: list[list[str]] = [[] for _ in reference.segments]
-    place = 0
-    for word, middle in heard.spoken:
-        while place + 1 < len(words) and middle >= reference.segments[place][1].end:
-            place += 1
-        words[place].append(word)
-    for place, (speaker, _, text) in enumerate(reference.segments):
-        if _is_unscored(text):
-            continue
-        segment = f"{re.sub('[-_]', '.', speaker)}-{name}-{place + 1:05}"
-        texts = readings(text, segment)
-        output = cheapest(" ".join(words[place]), texts, segment)
-        best = Hypothesis(output, {FIRST_PASS: 0.0})
-        yield NbestList(segment, [best], texts, recording=name)
-
-
-def _whole(path: str, name: str, reference: Recording, heard: Recording) -> NbestList:
-    """Return a recording as a list of one hypothesis, with the readings of reference
-    and output that are closest to each other.
-    """
-    if reference.unscored and heard.times:
-        heard = heard.without(reference.unscored)
-    elif reference.unscored and heard.words:
-        log.warning(
-            "%s: recording %s has no times; its words in segments that are not measured"
-            " count",
-            path,
-            name,
-        )
-    expected = closest_readings(reference.marked(), heard)
-    marked = heard.marked()
-    if any(word.startswith("{") for word in marked.words):
-        heard = closest_readings(marked, expected)
-    best = Hypothesis(heard.text, {FIRST_PASS: 0.0})
-    return NbestList(name, [best], (expected.text,), recording=name)
-
-
-def closest_readings(reference: Recording, heard: Recording) -> Recording:
-    """Return a reference with the alternatives (`{ a / b }`) that are closest to an
-    output; the choice may differ in each piece.
-
-    Args:
-        reference: The reference.
-        heard: The output.
-    """
-    # the words of a CTM have no alternatives; `marked` gives these
-    if reference.spoken:
-        return reference
-    choices = []
-    longest = []
-    for first, last in reference.pieces:
-        texts = readings(" ".join(reference.words[first:last]), "reference")
-        choices.append(texts)
-        longest.append(max(texts, key=lambda text: len(text.split())).lower().split())
-    output = [word.lower() for word in heard.words]
-    stretches = pairwise(_ends_in(output, longest))
-    result = Recording(unscored=reference.unscored)
-    for (first, last), texts, (begin, end) in zip(
-        reference.pieces, choices, stretches, strict=True
-    ):
-        words = Normaliser().closest(texts, " ".join(output[begin:end])).split()
-        times = reference.times[first:last]
-        if times and len(texts) > 1:
-            times = spread(words, (times[0][0], times[-1][1]))
-        result.add(words, times)
-    return result
-
-
-def _ends_in(output: Sequence[str], pieces: Sequence[Sequence[str]]) -> list[int]:
-    """Return the places of an output at which pieces of a reference begin and end, by
-    the alignment of the words.
-
-    Returns:
-        The begin of the first piece, and the end of each piece.
-    """
-    reference: list[str] = []
-    for words in pieces:
-        reference += words
-    where: list[int] = []
-    for change in Levenshtein.opcodes(reference, output):
-        if change.tag in ("equal", "replace"):
-            where += range(change.dest_start, change.dest_end)
-        elif change.tag == "delete":
-            where += [change.dest_start] * (change.src_end - change.src_start)
-    where.append(len(output))
-    return [where[end] for end in accumulate(map(len, pieces), initial=0)]
 
 
 # --- files ---------------------------------------------------------------------------
 
 
 def _read_file(source: Source, options: ReadOptions | None = None) -> _File:
-    """Return the pieces of a file of any format.
+    """Return the pieces of a file of any format, without tags such as `<|en|>`.
 
     Args:
         source: The file.
         options: The options of formats, for JSON; None for the defaults.
     """
+    file = _read_pieces(source, options)
+    pieces = [_without_tags(piece, source) for piece in file.pieces]
+    by_id = [_without_tags(piece, None) for piece in file.by_id]
+    return file._replace(pieces=pieces, by_id=by_id)
+
+
+def _without_tags(piece: _Piece, source: Source | None) -> _Piece:
+    """Return a piece without tags in its words.
+
+    Args:
+        piece: The piece.
+        source: The file, which tells a repair; None if another piece with these words
+            has told it.
+    """
+    if not any(TAG.search(word) for word in piece.words):
+        return piece
+    if source is not None:
+        source.warnings.add("text", TAGS, f"{source.name}: {piece.name}")
+    words = []
+    times = []
+    has_times = len(piece.times) == len(piece.words)
+    for place, word in enumerate(piece.words):
+        rest = TAG.sub("", word)
+        if rest:
+            words.append(rest)
+        if rest and has_times:
+            times.append(piece.times[place])
+    spoken = [(TAG.sub("", text), middle) for text, middle in piece.spoken]
+    spoken = [(text, middle) for text, middle in spoken if text]
+    return piece._replace(words=words, times=times, spoken=spoken)
+
+
+def _read_pieces(source: Source, options: ReadOptions | None) -> _File:
+    """Return the pieces of a file of any format, with tags."""
     kind = kind_of(source)
     stem = stem_of(source)
     if kind == "json":
@@ -590,7 +506,9 @@ def _read_file(source: Source, options: ReadOptions | None = None) -> _File:
     lines = [line for _, line in placed]
     if kind == "trn":
         lines = [line for line in lines if not line.startswith(";;")]
-    texts = [_Piece(stem, line.split()) for line in lines] or [_Piece(stem, [])]
+    if ".trn" in source.path.name:
+        _check_trn(placed)
+    texts = [_Piece(stem, _words(line)) for line in lines] or [_Piece(stem, [])]
     if kind == "plain":
         check_ids(placed)
     if kind != "trn":
@@ -601,24 +519,48 @@ def _read_file(source: Source, options: ReadOptions | None = None) -> _File:
     for line in lines:
         split = split_trn(line)
         if split:
-            by_id.append(_Piece(split[1], split[0].split(), is_id=True))
+            by_id.append(_Piece(split[1], _words(split[0]), is_id=True))
     has_name = len(lines) > 1 or ".trn" in source.path.name
     is_trn = len(lines) == len(by_id) and has_name
     return _File(source.name, stem, by_id if is_trn else texts, by_id, is_trn)
 
 
+def _check_trn(placed: Sequence[tuple[str, str]]) -> None:
+    """Check that all lines of a file called trn have ids, or none has.
+
+    Args:
+        placed: The places of the lines, and the lines.
+
+    Raises:
+        UserError: A line has no id, and another has one.
+    """
+    without = []
+    for place, line in placed:
+        if not line.startswith(";;") and split_trn(line) is None:
+            without.append(place)
+    comments = sum(line.startswith(";;") for _, line in placed)
+    if without and len(without) < len(placed) - comments:
+        raise UserError(
+            f"{without[0]}: does not end in an id in brackets, as other lines of the"
+            " file do; add the id, or name the file .txt if it is one recording"
+        )
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a line of text, without marks and escapes."""
+    return unescaped(undo_marks(text)).split()
+
+
 def _with_first_words(lines: Iterable[str]) -> list[_Piece]:
     """Return lines as pieces whose ids are their first words; nothing if these words
-    are repeated, or number the lines.
+    number the lines.
     """
     pieces = []
     for line in lines:
         name, text = split_id(line)
         if re.fullmatch(r"\d+\W?", name):
             return []
-        pieces.append(_Piece(name, text.split(), is_id=True))
-    if len({piece.name for piece in pieces}) < len(pieces):
-        return []
+        pieces.append(_Piece(name, _words(text), is_id=True))
     return pieces
 
 
@@ -661,11 +603,10 @@ def _ctm_piece(words: Sequence[CtmWord]) -> _Piece:
     """Return words of a channel as a piece; the empty word `@` is none of its words."""
     name, channel = words[0].cells[:2]
     said = [word for word in words if word.word != "@"]
+    letters = [word.letters for word in said]
     times = [(word.start, word.end) for word in said]
     spoken = [word.spoken for word in words if word.spoken]
-    return _Piece(
-        name, [word.word for word in said], times, channel.upper(), spoken=spoken
-    )
+    return _Piece(name, letters, times, channel.upper(), spoken=spoken)
 
 
 def _stm(source: Source) -> list[_Piece]:
@@ -690,7 +631,7 @@ def _subtitles(source: Source) -> list[_Piece]:
     pieces = []
     for span, lines in cues(source):
         if span:
-            words = cue_words(lines)
+            words = _as_letters(cue_words(lines))
             pieces.append(_Piece(stem, words, spread(words, span)))
     if not pieces and "-->" not in source.head:
         raise UserError(
@@ -709,7 +650,12 @@ def _lists(source: Source, options: ReadOptions | None) -> Iterator[_Piece]:
         name = nbest.recording or nbest.id
         is_id = nbest.recording is None and nbest.id != stem
         times = _word_times(best.text, best.times)
-        yield _Piece(name, best.text.split(), times, is_id=is_id)
+        yield _Piece(name, _as_letters(best.text.split()), times, is_id=is_id)
+
+
+def _as_letters(words: Iterable[str]) -> list[str]:
+    """Return the words of a file without alternatives, for `Recording.markup`."""
+    return [word.translate(AS_LETTERS) for word in words]
 
 
 def _word_times(text: str, times: Sequence[Times]) -> list[Times]:
