@@ -46,6 +46,7 @@ RUNS = {
     "mbr.py": ["lists.json --sizes 10,20 --lists 2"],
     "models.py": ["networks tta bilm --size tiny"],
     "narrow.py": ["lists.json narrow.jsonl --keep 3"],
+    "nulls.py": ["--runs 1 --columns 2 --lists 12 --size 4"],
     "objectives.py": [
         "--text target.txt --tokens 1500 --lists lists.json --ref references.txt"
         " --out objectives tta",

@@ -64,6 +64,7 @@ def decide(
     decision: Decision | None = None,
     weights_of_lists: Sequence[Weights] = (),
     force: bool = False,
+    texts: list[str] | None = None,
 ) -> Decided:
     """Return lists with the text chosen for each.
 
@@ -76,6 +77,7 @@ def decide(
         weights_of_lists: The weights of each list, if the lists were cut into folds;
             these then decide, each with its own decision.
         force: Whether weights of another model are applied, too.
+        texts: The text that these weights choose from each list, where it is known.
 
     Raises:
         UserError: A list lacks a column that has a weight, or the weights were tuned on
@@ -85,7 +87,8 @@ def decide(
     suitable = suited(weights, lists, force or weights.tuned.forced)
     if decision.uses_posteriors:
         warn_of_repeated_texts(lists, decision, suitable)
-    texts = _texts(metric, lists, suitable, decision, weights_of_lists)
+    if texts is None:
+        texts = _texts(metric, lists, suitable, decision, weights_of_lists)
     return Decided(lists, suitable, decision, texts, weights_of_lists)
 
 

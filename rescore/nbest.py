@@ -344,7 +344,15 @@ def tie_order(nbest: NbestList) -> list[int]:
     would decide by accident. Between hypotheses with equal first-pass scores, the order
     of the file is the toolkit's.
     """
-    keys = [(*tie_key(each), each.rank or 0) for each in nbest.hypotheses]
+    # `tie_key` and the rank, column by column: deep lists are put in order often.
+    is_new = []
+    first_pass = []
+    ranks = []
+    for each in nbest.hypotheses:
+        is_new.append(each.origin != FIRST_PASS_ORIGIN)
+        first_pass.append(-each.scores.get(FIRST_PASS, -math.inf))
+        ranks.append(each.rank or 0)
+    keys = list(zip(is_new, first_pass, ranks, strict=True))
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 

@@ -42,6 +42,7 @@ from rescore.scoring import OnProgress, OnScores, add_columns, windows_of_lists
 from rescore.scoring.shards import Shards
 from rescore.tuning import Tuned, TunedBy, Weights, tune_weights, tuned_in_folds
 from rescore.tuning.folds import (
+    HeldOut,
     common_expansion_columns,
     harmless,
     warn_of_constant,
@@ -163,10 +164,15 @@ def run(
         else:
             weights = tune(plan, tuning_lists)
         weights_of_lists: Sequence[Weights] = ()
+        texts = None
         if plan.folds:
-            weights, weights_of_lists = _in_folds(plan, plan.folds, weights, scored)
+            held_out = _in_folds(plan, plan.folds, weights, scored)
+            weights = held_out.weights
+            texts = held_out.texts
+            of_folds = held_out.weights_of_folds
+            weights_of_lists = [of_folds[fold] for fold in plan.folds.fold_of_list]
     with clock.time("evaluation"):
-        decided = decide_all(plan, weights, scored, weights_of_lists)
+        decided = decide_all(plan, weights, scored, weights_of_lists, texts)
         results = measure(plan, decided)
     results.stages = clock.seconds
     results.seconds = sum(clock.seconds.values())
@@ -175,9 +181,9 @@ def run(
 
 def _in_folds(
     plan: Plan, folds: Folds, weights: Weights, lists: Sequence[NbestList]
-) -> tuple[Weights, list[Weights]]:
+) -> HeldOut:
     """Return the weights of all lists with the record of the folds, and the weights
-    that decide each list.
+    that decide each fold.
     """
     how = plan.tuning.for_signature
     if folds.unit == "speaker":
@@ -185,17 +191,16 @@ def _in_folds(
     weights_of_folds = tuned_in_folds(
         folds, plan.metric, lists, plan.tuned_columns, plan.tuning
     )
-    weights, weights_of_folds = harmless(
-        folds, plan.metric, lists, weights, weights_of_folds
-    )
+    held_out = harmless(folds, plan.metric, lists, weights, weights_of_folds)
+    weights = held_out.weights
     if weights.unproven is not None and weights.unproven.held_out:
         how = {**how, "kept": FIRST_PASS_ORIGIN}
     weights = replace(
         weights,
         tuned=weights.tuned.in_folds(folds.number, folds.unit, how),
-        fold_weights=tuple(fold_weights.of_fold for fold_weights in weights_of_folds),
+        fold_weights=tuple(each.of_fold for each in held_out.weights_of_folds),
     )
-    return weights, [weights_of_folds[number] for number in folds.fold_of_list]
+    return replace(held_out, weights=weights)
 
 
 def expand(
@@ -298,6 +303,7 @@ def decide_all(
     weights: Weights,
     lists: Sequence[NbestList],
     weights_of_lists: Sequence[Weights] = (),
+    texts: list[str] | None = None,
 ) -> Decided:
     """Return lists that have the new hypotheses of the plan, with the text chosen for
     each.
@@ -307,6 +313,7 @@ def decide_all(
         weights: The weights.
         lists: Lists with the columns that have a weight.
         weights_of_lists: The weights of each list, if the lists were cut into folds.
+        texts: The text that these weights choose from each list, where it is known.
 
     Raises:
         UserError: There is no list, a list lacks a column that has a weight, or the
@@ -317,7 +324,7 @@ def decide_all(
     decision = plan.decision_with(weights)
     force = plan.force_weights
     return deciding.decide(
-        plan.metric, lists, weights, decision, weights_of_lists, force
+        plan.metric, lists, weights, decision, weights_of_lists, force, texts
     )
 
 

@@ -25,6 +25,10 @@ SHORT = 64
 """Texts of a list up to which all pairs are compared: bounds would cost more."""
 RARE = 0.03
 """Posterior of all texts together that lower bounds of expected losses leave out."""
+MULTIPLIED = 16
+"""Hypotheses of the longest list from which on expected losses are products of
+matrices. For shorter lists, NumPy adds faster along the lists.
+"""
 EQUAL = 1e-12
 """Expected losses that differ by less are equal."""
 
@@ -133,6 +137,7 @@ class ListLosses:
         """
         own, which = np.unique(self._which[places], return_inverse=True)
         some = copy(self)
+        some.size = len(own) ** 2
         some._which = which
         some._every = np.arange(len(own))
         some._losses = _Table(
@@ -236,20 +241,22 @@ def least_expected(
     Returns:
         For each point, hypotheses of shape (lists,).
     """
-    choices = []
+    # All points together: they share the losses that are computed or read.
+    together = np.stack(posteriors, axis=1)  # (lists, points, hypotheses)
     if not isinstance(losses, np.ndarray):
-        # All points together: they share the losses that are computed.
-        together = np.stack(posteriors, axis=1)  # (lists, points, hypotheses)
+        choices = []
         sizes = present.sum(axis=1).tolist()
         for list_losses, shares, size in zip(losses, together, sizes, strict=True):
             choices.append(list_losses.choose(shares[:, :size]))
         return list(np.array(choices).T)
-    for shares in posteriors:
-        risks = np.einsum("lij,lj->li", losses, shares)
-        risks = np.where(present, risks, np.inf)
-        equal = risks <= risks.min(axis=1, keepdims=True) + EQUAL
-        choices.append(np.where(equal, shares, -1.0).argmax(axis=1))
-    return choices
+    if losses.shape[1] < MULTIPLIED:
+        every = [np.einsum("lij,lj->li", losses, shares) for shares in posteriors]
+        risks = np.stack(every, axis=1)
+    else:
+        risks = together @ losses.transpose(0, 2, 1)
+    risks = np.where(present[:, None], risks, np.inf)
+    equal = risks <= risks.min(axis=2, keepdims=True) + EQUAL
+    return list(np.where(equal, together, -1.0).argmax(axis=2).T)
 
 
 def compared(metric: Metric, lists: Sequence[NbestList]) -> list[ListLosses]:

@@ -343,14 +343,21 @@ def _list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]
     rows_of_lists = []
     for nbest in lists:
         own = []
-        for hypothesis in nbest.hypotheses:
-            text = metric_input(metric, nbest, hypothesis.text)
+        for text in metric_inputs(metric, nbest):
             own.append(rows.setdefault((text, nbest.references), len(rows)))
         rows_of_lists.append(own)
     texts = [text for text, _ in rows]
     references = [references for _, references in rows]
     statistics = metric.statistics(texts, references)
     return [statistics[own] for own in rows_of_lists]
+
+
+def metric_inputs(metric: Metric, nbest: NbestList) -> list[Any]:
+    """Return the `metric_input` of each hypothesis of a list."""
+    texts = [hypothesis.text for hypothesis in nbest.hypotheses]
+    if metric.reads in ("", SESSION):
+        return texts
+    return [metric_input(metric, nbest, text) for text in texts]
 
 
 def metric_input(metric: Metric, nbest: NbestList, text: str) -> str | Input:

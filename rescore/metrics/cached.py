@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from rescore.metrics.base import Counts, Metric, metric_input
+from rescore.metrics.base import Counts, Metric, metric_inputs
 from rescore.nbest import NbestList
 
 TEXTS = 1 << 18
@@ -120,10 +120,7 @@ class CachedMetric:
 
     def _texts(self, nbest: NbestList) -> tuple[Any, ...]:
         """Return the inputs of the metric for the hypotheses of a list."""
-        inputs = []
-        for hypothesis in nbest.hypotheses:
-            inputs.append(metric_input(self._metric, nbest, hypothesis.text))
-        return tuple(inputs)
+        return tuple(metric_inputs(self._metric, nbest))
 
 
 def _new(

@@ -8,8 +8,8 @@ row a call.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,12 @@ TOGETHER = 500
 """Hypotheses between two looks at the clock."""
 ORDERS = 4
 """The longest n-grams of BLEU."""
+FEW = 64
+"""Texts of a list up to which common n-grams are products of small matrices."""
+ADDED = 1 << 18
+"""Numbers of features that are added together: as many as the cache of a core holds."""
+MAX_BYTE = 255
+"""The largest number of a byte."""
 ROWS = 4096
 """Pairs whose losses are computed together: as many as the cache of a core holds."""
 
@@ -57,7 +63,7 @@ class Ngrams:
         grams = units
         self.totals: list[Counts] = []
         """Of each order, the number of n-grams of each text, of shape (texts,)."""
-        self._has: list[npt.NDArray[np.float32]] = []
+        self._features: list[_Features] = []
         for order in range(1, orders + 1):
             if order > 1:
                 # Longer n-grams end a place later, in the same text.
@@ -67,7 +73,7 @@ class Ngrams:
                 pairs = grams[:-1][same] * (len(numbers) + 1) + units
                 grams = np.unique(pairs, return_inverse=True)[1]
             self.totals.append(np.bincount(rows, minlength=len(texts)))
-            self._has.append(_features(rows, grams, len(texts)))
+            self._features.append(_Features(rows, grams, len(texts)))
 
     def common(self, choices: Places, references: Places) -> Iterator[Counts]:
         """Yield the number of common n-grams of pairs of texts, order by order.
@@ -79,39 +85,78 @@ class Ngrams:
         Yields:
             Counts of shape (choices, references).
         """
-        for totals, has in zip(self.totals, self._has, strict=True):
-            every = (has[choices] @ has[references].T).astype(np.int64)
-            itself = choices[:, None] == references
-            yield np.where(itself, totals[references], every)
+        itself = choices[:, None] == references
+        for totals, features in zip(self.totals, self._features, strict=True):
+            if len(choices) <= len(references):
+                counts = features.common(choices, references)
+            else:
+                counts = features.common(references, choices).T
+            yield np.where(itself, totals[references], counts)
 
 
-def _features(rows: Counts, grams: Counts, texts: int) -> npt.NDArray[np.float32]:
-    """Return 1 where a text has a feature that another text has, too.
-
-    Args:
-        rows: The text of each n-gram.
-        grams: The number of each n-gram; equal n-grams have equal numbers.
-        texts: Number of texts.
-
-    Returns:
-        Features of shape (texts, features).
+class _Features:
+    """The features of one order that texts share, and how many of them two texts have
+    in common.
     """
-    order = np.lexsort((grams, rows))
-    rows = rows[order]
-    grams = grams[order]
-    is_first = np.ones(len(rows), dtype=bool)
-    is_first[1:] = (rows[1:] != rows[:-1]) | (grams[1:] != grams[:-1])
-    starts = np.flatnonzero(is_first)
-    lengths = np.diff(np.append(starts, len(rows)))
-    times_before = np.arange(len(rows)) - np.repeat(starts, lengths)
-    pairs = grams * (times_before.max(initial=0) + 1) + times_before
-    features = np.unique(pairs, return_inverse=True)[1]
-    is_shared = np.bincount(features, minlength=1) > 1
-    columns = is_shared.cumsum() - 1
-    kept = is_shared[features]
-    has = np.zeros((texts, int(is_shared.sum())), dtype=np.float32)
-    has[rows[kept], columns[features[kept]]] = 1.0
-    return has
+
+    def __init__(self, rows: Counts, grams: Counts, texts: int) -> None:
+        """Number the features that more than one text has.
+
+        Args:
+            rows: The text of each n-gram.
+            grams: The number of each n-gram; equal n-grams have equal numbers.
+            texts: Number of texts.
+        """
+        order = np.lexsort((grams, rows))
+        rows = rows[order]
+        grams = grams[order]
+        is_first = np.ones(len(rows), dtype=bool)
+        is_first[1:] = (rows[1:] != rows[:-1]) | (grams[1:] != grams[:-1])
+        starts = np.flatnonzero(is_first)
+        lengths = np.diff(np.append(starts, len(rows)))
+        times_before = np.arange(len(rows)) - np.repeat(starts, lengths)
+        pairs = grams * (times_before.max(initial=0) + 1) + times_before
+        features = np.unique(pairs, return_inverse=True)[1]
+        is_shared = np.bincount(features, minlength=1) > 1
+        kept = is_shared[features]
+        rows = rows[kept]
+        own = (is_shared.cumsum() - 1)[features[kept]]
+        sizes = np.bincount(rows, minlength=texts)
+        number = int(is_shared.sum())
+        # The smallest type that holds the sums is added fastest.
+        dtype = np.uint8 if sizes.max(initial=0) <= MAX_BYTE else np.uint16
+        self._has = np.zeros((number + 1, texts), dtype)
+        """1 where a text has a feature; no text has the last feature."""
+        self._has[own, rows] = 1
+        self._own = np.full((texts, int(sizes.max(initial=0))), number)
+        """The features of each text, filled up with the last feature."""
+        first = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        self._own[rows, np.arange(len(rows)) - first] = own
+
+    def common(self, few: Places, many: Places) -> Counts:
+        """Return the number of common features of pairs of texts.
+
+        Args:
+            few: Places of texts, whose features are looked up.
+            many: Places of texts.
+
+        Returns:
+            Counts of shape (few, many).
+        """
+        has = self._has
+        if has.shape[1] <= FEW:
+            vectors = has.astype(np.float32)
+            return (vectors[:, few].T @ vectors[:, many]).astype(np.int64)
+        if not np.array_equal(many, np.arange(has.shape[1])):
+            has = has[:, many]
+        step = max(1, ADDED // max(1, len(many) * self._own.shape[1]))
+        counts = np.zeros((len(few), len(many)), dtype=has.dtype)
+        for start in range(0, len(few), step):
+            own = self._own[few[start : start + step]]
+            np.add.reduce(
+                has[own], axis=1, dtype=has.dtype, out=counts[start : start + step]
+            )
+        return counts
 
 
 # --- metrics -------------------------------------------------------------------------
@@ -154,16 +199,24 @@ class _Sacrebleu(Metric):
         Returns:
             Counts of shape (hypotheses, k).
         """
-        # sacreBLEU's own significance tests use this method; its public functions
-        # return scores only.
-        count = self.tool._extract_corpus_statistics
+        tool = copy(self.tool)  # its cache is for these references
+        known: dict[tuple[str, ...], Any] = {}
+        """What sacreBLEU counts in references: once for all hypotheses of a list."""
         rows: list[Any] = []
         batches = range(0, len(hypotheses), TOGETHER)
         message = f"{self.name}: %d of %d batches of {TOGETHER} hypotheses"
         for start in paced(batches, message):
-            # A stream has None where a hypothesis has fewer references.
-            streams = list(zip_longest(*references[start : start + TOGETHER]))
-            rows += count(hypotheses[start : start + TOGETHER], streams)
+            end = start + TOGETHER
+            tool._ref_cache = []
+            for texts in references[start:end]:
+                key = tuple(texts)
+                if key not in known:
+                    cut = [tool._preprocess_segment(reference) for reference in texts]
+                    known[key] = tool._extract_reference_info(cut)
+                tool._ref_cache.append(known[key])
+            # sacreBLEU's own significance tests use this method; its public functions
+            # return scores only. Without references it takes its cache.
+            rows += tool._extract_corpus_statistics(hypotheses[start:end], None)
         return self._counts(np.array(rows, dtype=np.float64))
 
     def measures(self, sums: Counts) -> npt.NDArray[np.bool_]:
@@ -399,10 +452,12 @@ class Bleu(_Sacrebleu):
         ngrams = Ngrams(words, ORDERS)
 
         def compare(choices: Places, references: Places) -> Values:
-            sizes = [lengths[choices, None], lengths[references]]
-            totals = [of_order[choices, None] for of_order in ngrams.totals]
+            totals = [of_order[choices] for of_order in ngrams.totals]
             common = ngrams.common(choices, references)
-            return self._losses_of_pairs([*sizes, *common, *totals])
+            scores = bleu_of_pairs(
+                lengths[choices], lengths[references], list(common), totals
+            )
+            return 100.0 - scores
 
         return compare
 
@@ -443,6 +498,52 @@ def corpus_bleu(rows: Counts, effective_order: bool = False) -> Values:
         is_complete = effective_order | (orders == ORDERS)
         is_defined = matches.any(axis=1) & is_complete
         return np.where(is_defined, brevity * np.exp(mean), 0.0)
+
+
+def bleu_of_pairs(
+    lengths: Counts,
+    references: Counts,
+    common: Sequence[Counts],
+    totals: Sequence[Counts],
+) -> Values:
+    """Return what `corpus_bleu` returns with `effective_order`, for all pairs of texts.
+
+    Sums of logarithms come from tables: a list of 1,000 texts has a million pairs, with
+    few different counts.
+
+    Args:
+        lengths: Words of each choice, of shape (choices,).
+        references: Words of each reference, of shape (references,).
+        common: Common n-grams of each order, of shape (choices, references).
+        totals: N-grams of each order of each choice, of shape (choices,).
+
+    Returns:
+        Percentages of shape (choices, references).
+    """
+    number_of_orders = np.sum([of_order > 0 for of_order in totals], axis=0)
+    logs_of_totals = np.sum([np.log(np.maximum(each, 1)) for each in totals], axis=0)
+    logs = np.log(100.0 * np.maximum(np.arange(lengths.max(initial=0) + 1), 1))
+    logs[0] = 0.0
+    # The k-th order without a match counts as 2**-k of a match.
+    missing = np.arange(ORDERS + 1)
+    logs_of_missing = missing * np.log(100.0)
+    logs_of_missing -= np.log(2.0) * missing * (missing + 1) / 2
+    scores = np.empty((len(lengths), len(references)))
+    step = max(1, ROWS // max(1, len(references)))
+    for start in range(0, len(lengths), step):
+        rows = slice(start, start + step)
+        orders = number_of_orders[rows, None]
+        sums = np.zeros(scores[rows].shape)
+        matched = np.zeros(scores[rows].shape, dtype=np.int8)
+        for of_order in common:
+            sums += logs[of_order[rows]]
+            matched += of_order[rows] > 0
+        sums += logs_of_missing[orders - matched]
+        sums -= logs_of_totals[rows, None]
+        sums /= np.maximum(orders, 1)
+        sums += np.minimum(0.0, 1 - references / np.maximum(lengths[rows, None], 1))
+        scores[rows] = np.where(matched > 0, np.exp(sums), 0.0)
+    return scores
 
 
 def looks_tokenised(texts: Sequence[str]) -> bool:

@@ -163,17 +163,26 @@ def evaluate(
 
 def _by_equal_votes(metric: Metric | None, decided: Decided) -> list[str] | None:
     """Return the texts that the same decision chooses with equal votes of all systems;
-    None if the votes are equal, or the lists are of one system.
+    None if the lists are of one system.
     """
     if decided.weights.mixture is None:
         return None
-    weights = _with_equal_votes(decided.weights)
     # The lists of a fold share one object.
     folds = {id(of_fold): of_fold for of_fold in decided.weights_of_lists}
+    deciding_weights = list(folds.values()) or [decided.weights]
+    if all(map(_has_equal_votes, deciding_weights)):
+        return decided.texts
+    weights = _with_equal_votes(decided.weights)
     equal = {key: _with_equal_votes(of_fold) for key, of_fold in folds.items()}
     of_lists = [equal[id(of_fold)] for of_fold in decided.weights_of_lists]
     by_equal = decide(metric, decided.lists, weights, decided.decision, of_lists)
     return by_equal.texts
+
+
+def _has_equal_votes(weights: Weights) -> bool:
+    """Return whether all systems have the same vote."""
+    mixture = weights.mixture
+    return mixture is None or len(set(mixture.votes.values())) == 1
 
 
 def _with_equal_votes(weights: Weights) -> Weights:

@@ -8,15 +8,16 @@ import logging
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rescore.columns import FIRST_PASS, Role, comes_from_expansion
 from rescore.dataset import Dataset
 from rescore.errors import UserError
-from rescore.metrics.base import Counts, Metric, is_better, text_statistics
+from rescore.metrics.base import Metric, is_better, text_statistics
 from rescore.metrics.folds import Folds
+from rescore.metrics.significance import places_in_order
 from rescore.nbest import Header, NbestList, expansion_columns
 from rescore.pace import paced
 from rescore.tuning.search import gain_interval
@@ -233,13 +234,27 @@ def tuned_in_folds(
     return weights_of_folds
 
 
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """The weights of a set that was cut into folds, and what they choose."""
+
+    weights: Weights
+    """The weights of all lists."""
+    weights_of_folds: list[Weights]
+    """The weights of each fold, tuned on the other folds."""
+    texts: list[str] | None = None
+    """The text that the weights of its fold choose from each list; None if no lists
+    were decided.
+    """
+
+
 def harmless(
     folds: Folds,
     metric: Metric,
     lists: Sequence[NbestList],
     weights: Weights,
     weights_of_folds: Sequence[Weights],
-) -> tuple[Weights, list[Weights]]:
+) -> HeldOut:
     """Return the weights of all lists and of each fold, with weight 0 for all columns
     that were tuned if the folds are worse than without these columns.
 
@@ -260,7 +275,7 @@ def harmless(
     is_used = any(any(map(each.weighs, tuned)) for each in result)
     header = Dataset.of(lists).header
     if header.systems or not (options.bagging and is_used):
-        return weights, result
+        return HeldOut(weights, result)
     costs: list[str] = []
     if options.given:
         for name in options.bonuses:
@@ -268,12 +283,16 @@ def harmless(
                 costs.append(name)
     fewer = replace(options, bonuses=tuple(costs), negative=())
     alone = tuned_in_folds(folds, metric, lists, (), fewer)
-    ours = _held_out(folds, metric, lists, result)
-    theirs = _held_out(folds, metric, lists, alone)
+    texts = _texts_of_folds(folds, metric, lists, result)
+    texts_without = _texts_of_folds(folds, metric, lists, alone)
+    # The bootstrap draws lists by their places, which must not depend on the file.
+    places = places_in_order(lists)
+    ours = text_statistics(metric, lists, texts)[places]
+    theirs = text_statistics(metric, lists, texts_without)[places]
     sums = np.stack([ours.sum(axis=0), theirs.sum(axis=0)])
     value, before = metric.values(sums).tolist()
     if not is_better(before, value, metric.higher_is_better):
-        return weights, result
+        return HeldOut(weights, result, texts)
     low, high = gain_interval(metric, ours, theirs)
     named = {name: weights.weights[name] for name in tuned}
     unproven = Unproven(named, value, low, high, before, held_out=True)
@@ -281,23 +300,18 @@ def harmless(
     for number, each in enumerate(alone):
         result[number] = result[number].as_without_columns(each)
     kept = replace(weights.as_without_columns(first), unproven=unproven)
-    return kept, result
+    return HeldOut(kept, result, texts_without)
 
 
-def _held_out(
+def _texts_of_folds(
     folds: Folds,
     metric: Metric,
     lists: Sequence[NbestList],
     weights_of_folds: Sequence[Weights],
-) -> Counts:
-    """Return the statistics (lists, k) of the texts that the weights of each fold
-    choose in this fold; fold by fold.
-    """
-    order = np.argsort(folds.fold_of_list, kind="stable").tolist()
-    ordered = [lists[index] for index in order]
-    weights = [weights_of_folds[folds.fold_of_list[index]] for index in order]
-    texts = texts_of_folds(metric, ordered, weights)
-    return text_statistics(metric, ordered, texts)
+) -> list[str]:
+    """Return the text of each list that the weights of its fold choose."""
+    weights = [weights_of_folds[fold] for fold in folds.fold_of_list]
+    return texts_of_folds(metric, lists, weights)
 
 
 def texts_of_folds(

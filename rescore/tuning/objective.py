@@ -277,10 +277,16 @@ class Objective:
             after the end of a list.
         """
         scores = np.zeros_like(self.by_column[0])
+        term = np.empty_like(scores)
         with np.errstate(invalid="ignore", over="ignore"):
             for column in np.flatnonzero(point).tolist():
-                scores += point[column] * self.by_column[column]
-        return np.where(self.present & np.isfinite(scores), scores, -np.inf)
+                np.multiply(self.by_column[column], point[column], out=term)
+                scores += term
+        possible = np.isfinite(scores)
+        possible &= self.present
+        if not possible.all():
+            scores[~possible] = -np.inf
+        return scores
 
     def posteriors(self, point: Floats) -> Floats:
         """Return the probabilities of hypotheses, proportional to exp(score).

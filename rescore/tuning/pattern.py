@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rescore.decision.risk import MULTIPLIED
 from rescore.decision.rules import Losses, combine
 from rescore.nbest import NbestList, in_tie_order, ranking
 from rescore.tuning.line import Floats, Indices
@@ -122,8 +123,10 @@ def _together(losses: Sequence[Any], longest: int) -> Floats | Sequence[Any]:
             return losses
         losses = [list_losses.matrix() for list_losses in losses]
     longest = max(map(len, losses))
-    # Lists lie side by side in memory, where NumPy adds them fastest.
-    every = np.zeros((longest, longest, len(losses))).transpose(2, 0, 1)
+    every = np.zeros((len(losses), longest, longest))
+    if longest < MULTIPLIED:
+        # Lists lie side by side in memory, where NumPy adds them fastest.
+        every = np.zeros((longest, longest, len(losses))).transpose(2, 0, 1)
     for target, matrix in zip(every, losses, strict=True):
         target[: len(matrix), : len(matrix)] = matrix
     return every

@@ -1,5 +1,6 @@
 """Law: folds whose tuned weights are worse on held-out lists than the same decision
-without these weights are decided without them, and the results say so.
+without these weights are decided without them, and the results say so; each list is
+decided once by each of the two, in any order of the file.
 """
 
 from __future__ import annotations
@@ -7,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rescore import pipeline
+from rescore import deciding, pipeline
 from rescore.config import RunConfig
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.summary import render
@@ -27,9 +28,8 @@ def lists(helps: bool) -> list[NbestList]:
         scores = [-2.0, -1.0] if is_right else [-1.0, -2.0]
         column = [-1.0, -9.0] if is_right else [-9.0, -1.0]
         hypotheses = []
-        for text, first, score in zip(
-            (right, f"{right} z"), scores, column, strict=True
-        ):
+        texts = (right, right + " z" * (1 + number % 3))
+        for text, first, score in zip(texts, scores, column, strict=True):
             hypotheses.append(Hypothesis(text, {"s2s": first, "lm": score}))
         speaker = "one" if is_right else "two"
         every.append(NbestList(f"{speaker}-{number}", hypotheses, (right,)))
@@ -60,3 +60,33 @@ def test_weights_that_help_are_applied(rule: str) -> None:
     assert outcome.weights.weighs("lm") and outcome.weights.unproven is None
     assert "kept" not in outcome.results.signature
     assert outcome.results.metrics[0].reranked < outcome.results.metrics[0].first_pass
+
+
+@pytest.mark.parametrize("helps", [True, False])
+@pytest.mark.parametrize("rule", RULES)
+def test_texts_that_were_compared_are_not_decided_again(
+    monkeypatch: pytest.MonkeyPatch, rule: str, helps: bool
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(deciding, "texts_of_folds", None)
+        outcome = outcome_of(rule, lists(helps), bagging=True)
+    decided = outcome.decided
+    again = deciding.decide(
+        outcome.plan.metric,
+        decided.lists,
+        decided.weights,
+        weights_of_lists=decided.weights_of_lists,
+    )
+    assert again.texts == decided.texts
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_the_interval_does_not_depend_on_the_order_of_the_file(rule: str) -> None:
+    every = lists(helps=False)
+    turned = [*reversed(every[:20]), *reversed(every[20:])]
+    records = []
+    for some in (every, turned):
+        unproven = outcome_of(rule, some, bagging=True).weights.unproven
+        assert unproven is not None
+        records.append((unproven.low, unproven.high))
+    assert records[0] == pytest.approx(records[1], abs=1e-9)
