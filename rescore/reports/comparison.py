@@ -110,19 +110,37 @@ class Comparison:
     @property
     def about(self) -> str:
         """The sets, and what p-values compare, in one line."""
-        without = [row for row in self.rows if row.against != self.baseline]
+        without = self._ablations
         about = (
             f"{self.source}: {counted(self.utterances, 'utterance')},"
             f" {counted(self.hypotheses, 'hypothesis')}; weights tuned on"
             f" {self.dev_source}; p against the {self._compared_with}"
         )
-        if without and self.against is None:
+        if without:
             about += "; rows `without MODEL` have p against all models"
         return about + (
             ", and a word bonus as all models have"
             if any(WORDS in row.weights for row in without)
             else ""
         )
+
+    @property
+    def p_header(self) -> str:
+        """The head of the column of p-values, which says what rows compare with."""
+        if self.against == ABOVE:
+            return "p against row above"
+        if self.against is not None:
+            return f"p against {self.against}"
+        if self._ablations:
+            return f"p against {self.baseline} (without: all models)"
+        return f"p against {self.baseline}"
+
+    @property
+    def _ablations(self) -> list[Compared]:
+        """The rows that are compared with all models together."""
+        if self.against is not None:
+            return []
+        return [row for row in self.rows if row.against != self.baseline]
 
     @property
     def _compared_with(self) -> str:
@@ -375,10 +393,14 @@ def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
 
     Args:
         comparison: The comparison.
-        marked: Whether a gain says that it is a significant loss.
+        marked: Whether a gain says that it is a significant loss, and the head of p
+            says what rows are compared with; else the head is `p`, for programs.
     """
     records = _records(comparison)
-    rows = [["", *list(records[0])[1:]]]
+    head = list(records[0])[1:]
+    if marked:
+        head[head.index("p")] = comparison.p_header
+    rows = [["", *head]]
     worse = _significantly_worse(comparison) if marked else set()
     for record in records:
         name, weights, *figures, gain, p, speed = record.values()

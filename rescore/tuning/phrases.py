@@ -101,17 +101,35 @@ def notes(
     """
     useless = _useless_models(every, columns)
     if useless and _has_weight(every):
-        sentence = (
-            f"{', '.join(useless)}: weight 0, no significant gain beside the other"
-            " columns on the tuning lists"
-        )
-        if with_all is not None and value is not None:
-            sentence += (
-                f" ({with_all:.2f} with all columns, {value:.2f} with those that stay)"
-            )
-        yield sentence
+        yield _why_left_out(" and ".join(useless), len(useless), with_all, value)
     for _, feature in FEATURES.loaded():
         yield from feature().notes(every)
+
+
+def _why_left_out(
+    names: str, number: int, with_all: float | None, value: float | None
+) -> str:
+    """Return one sentence that says why models have weight 0 beside other columns.
+
+    Args:
+        names: The models.
+        number: Their number.
+        with_all: The metric with weights of all columns, in percent; None if it is
+            unknown.
+        value: The metric without the models, in percent; None if it is unknown.
+    """
+    verb = "has" if number == 1 else "have"
+    if with_all is None or value is None:
+        pronoun = "it gains" if number == 1 else "they gain"
+        return (
+            f"{names} {verb} weight 0: {pronoun} nothing significant beside the other"
+            " columns on the tuning lists"
+        )
+    return (
+        f"{names} {verb} weight 0: on the tuning lists, all columns together"
+        f" ({with_all:.2f}) are not significantly better than the columns without"
+        f" {names} ({value:.2f})"
+    )
 
 
 def _useless_models(
