@@ -6,12 +6,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rescore.columns import FIRST_PASS, WORDS, units
 from rescore.dataset import Dataset
 from rescore.deciding import Decided, first_pass
 from rescore.errors import counted
+from rescore.files import opened
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_texts
 from rescore.metrics.significance import Choice, PairedTest
@@ -31,6 +33,8 @@ from rescore.reports.groups import Groups, grouped
 from rescore.reports.markup import (
     as_frame,
     as_json,
+    checked_name,
+    checked_style,
     html,
     latex_note,
     mark_best,
@@ -157,6 +161,31 @@ class Comparison:
         """For notebooks."""
         tables = html(_cells(self)) + groups.as_html(self.groups)
         return f"{tables}<p>{escape(self.about)}</p>"
+
+    def table(self, style: str = "text") -> str:
+        """Return the table of `rescore compare`.
+
+        Args:
+            style: A name in `rescore.parts.STYLES` (text, markdown, latex or csv), or
+                `json` for all figures in full precision.
+
+        Raises:
+            UserError: There is no such style.
+        """
+        return render(self, checked_name(style, JSON))
+
+    def save(self, path: str | Path) -> None:
+        """Write the table, as `rescore compare -o` does.
+
+        Args:
+            path: The file; its ending is the style: .md, .csv, .tex, .txt or .json.
+
+        Raises:
+            UserError: There is no style of this ending, or the file cannot be written.
+        """
+        style = checked_style("path", str(path), [JSON])
+        with opened(str(path)) as file:
+            file.write(render(self, style) + "\n")
 
     def to_frame(self) -> Any:
         """A DataFrame of the table, with unrounded figures: a row for each model, after

@@ -4,6 +4,8 @@ p-values names the row that each row is compared with.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import rescore
@@ -11,7 +13,9 @@ from rescore.columns import FIRST_PASS, units
 from rescore.lms.function import FunctionModel
 from rescore.nbest import Hypothesis, NbestList
 from rescore.parts import STYLES
+from rescore.reports import files
 from rescore.reports.comparison import ABOVE, Comparison, render
+from rescore.reports.overview import LAYOUTS, render_overview
 
 WORDS = ("a", "b", "c", "d")
 MODELS = len(WORDS)
@@ -79,9 +83,31 @@ def test_rows(number: int, against: str | None) -> None:
         previous = row.name
 
 
-@pytest.mark.parametrize("style", list(STYLES))
-def test_tables(style: str) -> None:
-    """A table for people has this head; a table for programs has `p`."""
-    table = render(compared(3, None), style)
+@pytest.mark.parametrize("style", STYLES.names)
+def test_tables(style: str, tmp_path: Path) -> None:
+    """A table for people has this head; a table for programs has `p`. Python writes
+    the tables of the command line.
+    """
+    comparison = compared(3, None)
+    table = comparison.table(style)
+    assert table == render(comparison, style)
     head = "p against first pass"
     assert (head in table) is (style != "csv")
+    ending = {"text": "txt", "markdown": "md", "latex": "tex"}.get(style, style)
+    comparison.save(tmp_path / f"t.{ending}")
+    assert (tmp_path / f"t.{ending}").read_text("utf-8") == table + "\n"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("style", STYLES.names)
+def test_tables_of_results(style: str, layout: str, tmp_path: Path) -> None:
+    """Python writes the results file and the tables of the command line."""
+    results = rescore.evaluate(lists(), {FIRST_PASS: 1.0})
+    results.dataset = "mine"
+    results.save(tmp_path / "r.json")
+    read = files.read(tmp_path / "r.json")
+    assert results.table(style, layout) == render_overview([read], layout, style)
+    with pytest.raises(rescore.UserError, match="is not one of"):
+        results.table("tex")
+    with pytest.raises(rescore.UserError, match="is not one of"):
+        results.table(layout="thesis")

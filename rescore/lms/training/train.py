@@ -335,7 +335,7 @@ def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
     validation = "\n".join(lines)
     # the lexicon's first line; there may be no frequent word
     words = int(next(read_lines(options.out / lexicon.NAME)))
-    own = {
+    own: dict[str, object] = {
         "kind": kind,
         "trained_on": names,
         TOKENS_PER_WORD: f"{text.tokens / max(1, words):.2f}",
