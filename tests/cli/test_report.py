@@ -471,6 +471,5 @@ def test_files_of_other_commands_are_told_apart(
     done = rescore("check", "e.json", "--golden", results)
     assert_one_line_error(
         done,
-        "give a file of `rescore run --report` or `rescore rerank --report`; eval,"
-        " compare and",
+        "give a file of `rescore run --report` or `rescore rerank --report`",
     )

@@ -156,7 +156,7 @@ def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str
     estimates = agreement.estimates()
     _warn_of_far_best(estimates)
     referred = [nbest for nbest in lists if nbest.references]
-    head = ["", "estimated", "95 % CI", "votes"]
+    head = ["", "estimated error rate", "95 % CI", "votes"]
     if referred:
         head.insert(1, metric.name)
     rows = [head]
