@@ -45,7 +45,8 @@ def compare(
 
     All readings of a model (`lexical:all`) are one entry. If there are several models,
     the next entry combines all models but the intact readings of masked models (which
-    are there to be looked at), and the last entries all of these but one, for each one.
+    are there to be looked at). If these are three or more, the last entries are all of
+    them but one, for each one; of two models, such an entry would be a single model.
 
     Args:
         lists: The test lists.
@@ -148,8 +149,8 @@ class _Experiments:
 
     def _experiments(self) -> list[_Experiment]:
         """Return what is compared, in the order of the rows: without a model (for
-        decisions other than the best score), each model alone, all together, and all
-        but one.
+        decisions other than the best score), each model alone, all together, and, for
+        three models or more, all but one.
         """
         every = _readings(self._plan, self._config.lms)
         experiments = []
@@ -161,6 +162,7 @@ class _Experiments:
         if len(together) > 1:
             name = " + ".join(one.name for one in together)
             experiments.append(_Experiment(name, together))
+        if len(together) > 2:
             for missing in together:
                 rest = [one for one in together if one is not missing]
                 name = f"without {missing.name}"

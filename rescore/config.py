@@ -217,6 +217,7 @@ class RunConfig(Declared):
         " field of the lists, such as accent; or speaker. REGEX: its first group is cut"
         " from the id, such as '^(.+?)-'.",
         metavar="FIELD|REGEX",
+        common=True,
         group=GROUPS,
         harmless=True,
     )

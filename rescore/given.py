@@ -4,6 +4,7 @@ tune.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from rescore.columns import FIRST_PASS, TOKENS, Role
@@ -14,6 +15,8 @@ from rescore.features import all_features
 from rescore.lms.cards import recommended_weight, weight_spread
 from rescore.nbest import NbestList
 from rescore.tuning import Tuned, TunedBy, Weights
+
+log = logging.getLogger(__name__)
 
 
 def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
@@ -61,6 +64,25 @@ NARROW = 3.0
 tuned on, by more than this factor: the language model would outweigh the first pass.
 Where scores differ more, the weight has less effect than it might, and does no harm.
 """
+
+
+def report_card(spec: str) -> None:
+    """Report that the weight of a model's card decides; warn if the card does not say
+    on which scores it was tuned.
+
+    Args:
+        spec: The value of --lm.
+    """
+    weight = recommended_weight(spec)
+    if weight_spread(spec) is not None:
+        log.info("weight %g, from the model card of %s", weight, spec)
+        return
+    log.warning(
+        "weight %g, from the model card of %s, which does not say that it was tuned on"
+        " lists (weight_spread); give --dev LISTS or --folds 5 to tune it",
+        weight,
+        spec,
+    )
 
 
 def check_card_suits(config: RunConfig, lists: Sequence[NbestList]) -> None:

@@ -31,6 +31,7 @@ from rescore.deciding import Decided
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.expansion import expanded
+from rescore.given import report_card
 from rescore.lms import LanguageModel, record_of
 from rescore.lms.context import with_needed_neighbours
 from rescore.metrics import Metric
@@ -156,11 +157,7 @@ def run(
         if tuning_lists is None:
             weights = plan.weights
             if weights.tuned.by is TunedBy.CARD:
-                log.info(
-                    "weight %g, from the model card of %s",
-                    weights.weights[plan.model_columns[0]],
-                    config.lms[0],
-                )
+                report_card(config.lms[0])
         else:
             weights = tune(plan, tuning_lists)
         weights_of_lists: Sequence[Weights] = ()

@@ -176,8 +176,8 @@ def test_the_core_names_no_system_of_the_research_wing() -> None:
 
 
 def public_names() -> dict[str, set[str]]:
-    """The modules of docs/names.md, and their names."""
-    page = (ROOT / "docs" / "names.md").read_text("utf-8")
+    """The modules of docs/imports.md, and their names."""
+    page = (ROOT / "docs" / "imports.md").read_text("utf-8")
     rows = re.findall(r"^\| `([\w.]+)` \| (.+) \|$", page, re.MULTILINE)
     return {module: set(re.findall(r"`(\w+)`", names)) for module, names in rows}
 
@@ -206,7 +206,7 @@ def test_parts_import_public_names_only() -> None:
         if not module.startswith(("rescore.research", "rescore_example"))
         and name not in public.get(module, ())
     }
-    assert len(files) > 30 and not secret, "docs/names.md does not have them"
+    assert len(files) > 30 and not secret, "docs/imports.md does not have them"
 
 
 def test_public_names_exist() -> None:

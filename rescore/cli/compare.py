@@ -60,8 +60,8 @@ def command(
     significance: TestOptions,
     inputs: options.InputOptions,
 ) -> None:
-    """Compare language models on the same lists: each alone, all together, and all but
-    one, each in turn.
+    """Compare language models on the same lists: each alone, all together, and, for
+    three models or more, all but one.
 
     \b
     rescore compare test.json --dev dev.json --lm ngram:lm.arpa --lm tta -o t.md

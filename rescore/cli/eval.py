@@ -194,7 +194,10 @@ def _sessions(
             )
     asked = f"eval --metric {config.metrics[0]}"
     if own.whole:
-        raise OptionError(takes_no(asked, "--whole"))
+        raise OptionError(
+            f"{takes_no(asked, '--whole')}; leave out --whole: the metric reads whole"
+            " recordings"
+        )
     for entry in flattened(type(inputs).declared()):
         is_read = entry.name in ("ref", "strict")
         if not is_read and is_typed(entry.name):

@@ -14,10 +14,10 @@ from rescore.cli import options
 from rescore.errors import OptionError
 from rescore.files import ending_of
 from rescore.options import Declared, option, read_file, written_file
-from rescore.reports.check import compare, render
-from rescore.reports.files import read
+from rescore.reports.check import compare, compare_outputs, render
+from rescore.reports.files import read, read_outputs
 from rescore.reports.markup import endings, style_of
-from rescore.reports.overview import render_overview, told_apart, with_dev
+from rescore.reports.overview import LAYOUTS, render_overview, told_apart, with_dev
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class Table(Declared):
         "espnet",
         "espnet: one row per output, as in ESPnet's RESULTS.md; paper: one row per"
         " method, one column per test set.",
-        choices=("espnet", "paper"),
+        choices=LAYOUTS,
     )
     style: str | None = option(
         None,
@@ -97,9 +97,20 @@ def check_command(own: Regression) -> int:
     rescore test.json --lm tta --dev dev.json --report results.json
     rescore check results.json --golden golden.json
 
+    Reports of `rescore eval`, of 1-best texts, are checked in the same way:
+
+    \b
+    rescore eval output.trn --ref ref.trn --report results.json
+
     No figure may be worse by more than --tolerance; counts and settings must be equal.
     A changed model, weight or version is reported, but it is not a failure.
     """
-    findings = compare(read(Path(own.golden)), read(Path(own.results)), own.tolerance)
+    paths = Path(own.golden), Path(own.results)
+    golden, now = (read_outputs(path) for path in paths)
+    if golden is not None and now is not None:
+        findings = compare_outputs(golden, now, own.tolerance)
+    else:
+        golden_results, results = (read(path) for path in paths)
+        findings = compare(golden_results, results, own.tolerance)
     click.echo(render(findings))
     return int(any(finding.failed for finding in findings))

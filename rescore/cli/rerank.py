@@ -17,7 +17,8 @@ from rescore.nbest import NbestList, ranking
 from rescore.options import option
 from rescore.plan import decision_of
 from rescore.refusals import check_unmeasured
-from rescore.reports.summary import render
+from rescore.reports.figures import FIRST, MIXTURE
+from rescore.reports.summary import change_of, render
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +68,8 @@ class Reranking(
                 texts.writer.close()
         if best and best != "-":
             number = counted(texts.number, "text")
-            log.info("%s: %s, %s changed", best, number, f"{texts.changed:,}")
+            change = change_of(texts.changed, texts.baseline)
+            log.info("%s: %s, %s %s", best, number, f"{texts.changed:,}", change)
 
     def _kept(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
         """Yield the lists with the hypotheses that are written."""
@@ -89,6 +91,8 @@ class _Texts:
         self.number = 0
         self.changed = 0
         """Texts that differ from the first pass."""
+        self.baseline = FIRST
+        """The name of the first pass: of several systems it is their mixture."""
         self._plain = plain
 
     def written(
@@ -102,6 +106,8 @@ class _Texts:
         for nbest, text in ranked:
             self.writer.write(nbest, self._plain(text))
             self.number += 1
+            if nbest.header.systems:
+                self.baseline = MIXTURE
             if text != _first_text(nbest):
                 self.changed += 1
             yield nbest, text

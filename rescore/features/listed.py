@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
@@ -19,6 +20,8 @@ from rescore.metrics.listed import (
     with_listed,
 )
 from rescore.nbest import NbestList
+
+log = logging.getLogger(__name__)
 
 ADVICE = "it counts listed words: give --words FILE, to `rescore score` as well"
 
@@ -91,9 +94,14 @@ class ListedWords(Feature):
         Raises:
             UserError: The lists count words that were cut differently.
         """
-        if at.measures and not self._is_used(at):
-            return None
         listed = at.config.measuring.words
+        if at.measures and not self._is_used(at):
+            if listed is not None and at.config.boost is None:
+                log.info(
+                    "--words alone only measures the listed words; to prefer them, add"
+                    " --boost NUMBER"
+                )
+            return None
         if listed is not None:
             return CountListed(listed, words)
         if at.measures:

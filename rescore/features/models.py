@@ -61,7 +61,8 @@ class Components(Feature):
             raise UserError(
                 "--components: the lists have no parts of the first-pass score; of"
                 " ESPnet2 these are in {n}best_recog/scores, of Kaldi and SRILM the"
-                " acoustic and the LM score"
+                " acoustic and the LM score; columns of your own table are tuned"
+                " without --components"
             )
         for expansion in expansions:
             expansion.check_components(at.tuning_lists, columns)

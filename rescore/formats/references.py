@@ -263,9 +263,9 @@ class TextFile:
             raise UserError(f"{self.path}: not trn: a line does not end in (id)")
         if self.format is None and not output and is_stm(self.lines):
             raise UserError(
-                f"{self.path}: is stm, for whole recordings (rescore eval --whole);"
-                " give references as trn or Kaldi text, or --ref-format if this is"
-                " no stm"
+                f"{self.path}: is stm, for whole recordings; add --whole to rescore"
+                " eval, or give references as trn or Kaldi text (or --ref-format if"
+                " this is no stm)"
             )
 
     @property

@@ -66,12 +66,13 @@ def shipped_models() -> Path:
     return package.parent / "models"
 
 
-def parse(spec: str) -> Spec:
+def parse(spec: str, option: str = "--lm ") -> Spec:
     """Return the parts of a value of --lm.
 
     Args:
         spec: A kind or the name of a shipped model, options of the kind, and a path,
             joined by colons.
+        option: How an error names the option with the value; empty for an argument.
 
     Raises:
         UserError: There is no such kind, option or shipped model.
@@ -79,7 +80,7 @@ def parse(spec: str) -> Spec:
     first, *rest = spec.split(":")
     kind, folder = _kind_and_folder(first)
     if not kind:
-        raise UserError(f"--lm {spec}: {first!r} {_advice_on_name(spec)}")
+        raise UserError(f"{option}{spec}: {first!r} {_advice_on_name(spec, option)}")
     known = _options(kind)
     options = []
     while rest and rest[0].partition("=")[0] in known:
@@ -88,17 +89,18 @@ def parse(spec: str) -> Spec:
     behind_first = Path(":".join(rest[1:]))
     if len(rest) > 1 and not Path(place).exists() and behind_first.exists():
         raise UserError(
-            f"--lm {spec}: {rest[0]} is not an option of {kind}; its options are"
+            f"{option}{spec}: {rest[0]} is not an option of {kind}; its options are"
             f" {', '.join(known)}"
         )
     needs = kind_of(kind).place
     if place and not needs:
-        raise UserError(
-            f"--lm {spec}: {kind} reads no file; give --lm {':'.join([kind, *options])}"
-        )
+        without = ":".join([kind, *options])
+        raise UserError(f"{option}{spec}: {kind} reads no file; give {option}{without}")
     if needs and not place and not folder.is_dir():
         named = ":".join([kind, *options, needs])
-        raise UserError(f"--lm {spec}: no {kind} is shipped; give the model as {named}")
+        raise UserError(
+            f"{option}{spec}: no {kind} is shipped; give the model as {named}"
+        )
     return Spec(kind, tuple(options), Path(place) if place else folder, place)
 
 
@@ -113,7 +115,7 @@ def _kind_and_folder(name: str) -> tuple[str, Path]:
     return kind, shipped_models() / kind
 
 
-def _advice_on_name(spec: str) -> str:
+def _advice_on_name(spec: str, option: str) -> str:
     """Return what to give instead of a spec whose first part names no kind and no
     shipped model.
     """
@@ -122,8 +124,8 @@ def _advice_on_name(spec: str) -> str:
         kind = fitting(Path(path)) if path else ""
         if kind:
             return (
-                f"is no kind of model; {path} holds a model of another kind: give --lm"
-                f" {kind}:{path}"
+                f"is no kind of model; {path} holds a model of the kind {kind}: give"
+                f" {option}{kind}:{path}"
             )
     known = shipped()
     known += [name for name in KINDS.names if name not in known]

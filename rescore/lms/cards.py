@@ -6,23 +6,27 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.files import read_json
-from rescore.lms.backends import parse, shipped_models
+from rescore.lms.backends import parse, shipped, shipped_models
 from rescore.lms.folders import card, card_value
 
 
-def model_card(spec: str) -> str:
+def model_card(name: str) -> str:
     """Return the text of a model's README.md; empty if it has none.
 
     Args:
-        spec: The value of --lm.
+        name: A model as --lm takes it, or the folder of a model.
 
     Raises:
-        UserError: The value is not valid, or the file cannot be read.
+        UserError: There is no such model, or the file cannot be read.
     """
-    return card(parse(spec).path)
+    folder = Path(name)
+    if name not in shipped() and card(folder):
+        return card(folder)
+    return card(parse(name, option="").path)
 
 
 def recommended_weight(spec: str) -> float:

@@ -113,6 +113,7 @@ class Normaliser(Declared):
         None,
         "WER, CER: numbers in words and in digits are equal (en).",
         metavar="LANGUAGE",
+        common=True,
     )
     """Twenty five, twenty-five and 25 are one word; so are ordinals, years and amounts
     of money.

@@ -17,6 +17,7 @@ from rescore.errors import UserError
 from rescore.parts import BEST
 from rescore.reports.records import CHOICES, MetricResult
 from rescore.reports.results import Results
+from rescore.reports.summary import REFERENCE_SIZES
 from rescore.signature import DIGITS, Signature
 from rescore.styles import figure, text
 
@@ -78,6 +79,82 @@ def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
     findings += _dev_figures(golden, now, tolerance)
     findings += _settings(golden, now, pairs)
     return findings
+
+
+@dataclass(slots=True)
+class Output:
+    """An output in a report of `rescore eval`."""
+
+    name: str
+    value: float | None
+    """In percent; None if it is not defined."""
+    counts: dict[str, int | float]
+    utterances: int
+    oracle: float | None = None
+    """The best hypotheses, in percent; None for 1-best texts."""
+
+
+@dataclass(slots=True)
+class Outputs:
+    """A report of `rescore eval`: outputs under one metric."""
+
+    metric: str
+    signature: str
+    higher_is_better: bool
+    systems: list[Output]
+
+
+def compare_outputs(
+    golden: Sequence[Outputs], now: Sequence[Outputs], tolerance: float
+) -> list[Finding]:
+    """Return the comparison of two reports of `rescore eval`, each with a record for
+    each metric. Outputs are compared in their order.
+
+    Args:
+        golden: The report that is right.
+        now: The report to check.
+        tolerance: Percentage points by which a figure may be worse.
+    """
+    findings = [_same("metrics", _metrics(golden), _metrics(now))]
+    measured = {report.metric: report for report in now}
+    for old in golden:
+        new = measured.get(old.metric)
+        if new is not None:
+            prefix = f"{old.metric}." if len(golden) > 1 else ""
+            findings += _output_figures(old, new, prefix, tolerance)
+    return findings
+
+
+def _metrics(reports: Sequence[Outputs]) -> str:
+    """Return the names of the metrics of a report."""
+    return ", ".join(report.metric for report in reports)
+
+
+def _output_figures(
+    old: Outputs, new: Outputs, prefix: str, tolerance: float
+) -> Iterator[Finding]:
+    """Yield the comparison of the outputs under one metric, and of its settings."""
+    yield _same(f"{prefix}outputs", len(old.systems), len(new.systems))
+    for before, after in zip(old.systems, new.systems, strict=False):
+        name = f"{prefix}{before.name}"
+        figures = {name: (before.value, after.value)}
+        if before.oracle is not None and after.oracle is not None:
+            figures[f"{name}, oracle"] = (before.oracle, after.oracle)
+        for figure_name, pair in figures.items():
+            was, is_now = (math.nan if value is None else value for value in pair)
+            yield _moved(figure_name, was, is_now, old.higher_is_better, tolerance)
+        yield _same(f"{name}, utterances", before.utterances, after.utterances)
+        for size in REFERENCE_SIZES:
+            if size in before.counts:
+                sizes = before.counts[size], after.counts.get(size)
+                yield _same(f"{name}, {size}", *sizes)
+    different = differences(parse(old.signature), parse(new.signature))
+    yield _same(f"{prefix}settings", *different.pop("settings", ("", "")))
+    for name, values in different.items():
+        if name not in COMPARABLE:
+            yield Finding(
+                f"{prefix}{name}", *values, "changed", "not a failure by itself"
+            )
 
 
 def _figures(

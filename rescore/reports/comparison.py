@@ -6,12 +6,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from rescore.columns import FIRST_PASS, WORDS, units
 from rescore.dataset import Dataset
 from rescore.deciding import Decided, first_pass
 from rescore.errors import counted
+from rescore.files import opened
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_texts
 from rescore.metrics.significance import Choice, PairedTest
@@ -31,6 +33,8 @@ from rescore.reports.groups import Groups, grouped
 from rescore.reports.markup import (
     as_frame,
     as_json,
+    checked_name,
+    checked_style,
     html,
     latex_note,
     mark_best,
@@ -110,19 +114,37 @@ class Comparison:
     @property
     def about(self) -> str:
         """The sets, and what p-values compare, in one line."""
-        without = [row for row in self.rows if row.against != self.baseline]
+        without = self._ablations
         about = (
             f"{self.source}: {counted(self.utterances, 'utterance')},"
             f" {counted(self.hypotheses, 'hypothesis')}; weights tuned on"
             f" {self.dev_source}; p against the {self._compared_with}"
         )
-        if without and self.against is None:
+        if without:
             about += "; rows `without MODEL` have p against all models"
         return about + (
             ", and a word bonus as all models have"
             if any(WORDS in row.weights for row in without)
             else ""
         )
+
+    @property
+    def p_header(self) -> str:
+        """The head of the column of p-values, which says what rows compare with."""
+        if self.against == ABOVE:
+            return "p against row above"
+        if self.against is not None:
+            return f"p against {self.against}"
+        if self._ablations:
+            return f"p against {self.baseline} (without: all models)"
+        return f"p against {self.baseline}"
+
+    @property
+    def _ablations(self) -> list[Compared]:
+        """The rows that are compared with all models together."""
+        if self.against is not None:
+            return []
+        return [row for row in self.rows if row.against != self.baseline]
 
     @property
     def _compared_with(self) -> str:
@@ -139,6 +161,31 @@ class Comparison:
         """For notebooks."""
         tables = html(_cells(self)) + groups.as_html(self.groups)
         return f"{tables}<p>{escape(self.about)}</p>"
+
+    def table(self, style: str = "text") -> str:
+        """Return the table of `rescore compare`.
+
+        Args:
+            style: A name in `rescore.parts.STYLES` (text, markdown, latex or csv), or
+                `json` for all figures in full precision.
+
+        Raises:
+            UserError: There is no such style.
+        """
+        return render(self, checked_name(style, JSON))
+
+    def save(self, path: str | Path) -> None:
+        """Write the table, as `rescore compare -o` does.
+
+        Args:
+            path: The file; its ending is the style: .md, .csv, .tex, .txt or .json.
+
+        Raises:
+            UserError: There is no style of this ending, or the file cannot be written.
+        """
+        style = checked_style("path", str(path), [JSON])
+        with opened(str(path)) as file:
+            file.write(render(self, style) + "\n")
 
     def to_frame(self) -> Any:
         """A DataFrame of the table, with unrounded figures: a row for each model, after
@@ -375,10 +422,14 @@ def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
 
     Args:
         comparison: The comparison.
-        marked: Whether a gain says that it is a significant loss.
+        marked: Whether a gain says that it is a significant loss, and the head of p
+            says what rows are compared with; else the head is `p`, for programs.
     """
     records = _records(comparison)
-    rows = [["", *list(records[0])[1:]]]
+    head = list(records[0])[1:]
+    if marked:
+        head[head.index("p")] = comparison.p_header
+    rows = [["", *head]]
     worse = _significantly_worse(comparison) if marked else set()
     for record in records:
         name, weights, *figures, gain, p, speed = record.values()

@@ -10,7 +10,7 @@ import msgspec
 
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
-from rescore.reports.check import parse
+from rescore.reports.check import Outputs, parse
 from rescore.reports.records import CHOICES, SCHEMA, MetricResult
 from rescore.reports.results import Results
 
@@ -29,6 +29,39 @@ def schema() -> dict[str, Any]:
     }
 
 
+OF_EVAL = {"metric", "signature", "systems", "test"}
+"""Keys of a report of `rescore eval`."""
+
+
+def read_outputs(path: Path) -> list[Outputs] | None:
+    """Return a report of `rescore eval`, with a record for each metric; None if the
+    file has none.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UserError: The file is absent, not JSON, or a field is absent or of the wrong
+            kind.
+    """
+    values = read_json(path)
+    records = values if isinstance(values, list) else [values]
+    if not records:
+        return None
+    for record in records:
+        if not isinstance(record, dict) or not record.keys() >= OF_EVAL:
+            return None
+    reports = []
+    for record in records:
+        report = parsed(record, Outputs, str(path))
+        try:
+            parse(report.signature)
+        except UserError as error:
+            raise UserError(f"{path}: {error}") from None
+        reports.append(report)
+    return reports
+
+
 def read(path: Path) -> Results:
     """Return the results of a results file.
 
@@ -45,7 +78,8 @@ def read(path: Path) -> Results:
         raise UserError(
             f"{path}: not a results file (its schema is {stated!r}, not {SCHEMA!r});"
             " give a file of `rescore run --report` or `rescore rerank"
-            " --report`; eval, compare and analyse write other records"
+            " --report` (`rescore check` also compares two files of `rescore eval"
+            " --report`)"
         )
     results = parsed(_with_undefined(values), Results, str(path))
     if not results.metrics:

@@ -103,6 +103,10 @@ _LATEX = {
 """Letters that LaTeX writes with a command; others need a backslash."""
 
 
+BOOKTABS = r"% needs \usepackage{booktabs}"
+"""The comment above each table in LaTeX."""
+
+
 def latex(rows: Cells) -> str:
     """Return a table as a tabular with the rules of booktabs.
 
@@ -116,7 +120,7 @@ def latex(rows: Cells) -> str:
     head, *body = lines
     columns = "l" + "r" * (len(rows[0]) - 1)
     begin = rf"\begin{{tabular}}{{{columns}}}"
-    table = [begin, r"\toprule", head, r"\midrule", *body]
+    table = [BOOKTABS, begin, r"\toprule", head, r"\midrule", *body]
     table += [r"\bottomrule", r"\end{tabular}"]
     return "\n".join(table)
 
@@ -255,6 +259,22 @@ def as_json(record: object) -> str:
         record: A dataclass, or lists and dictionaries of dataclasses.
     """
     return json.dumps(_plain(record), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def checked_name(style: str, *more: str) -> str:
+    """Return the name of a style.
+
+    Args:
+        style: The name.
+        more: Names beside those of `rescore.parts.STYLES`.
+
+    Raises:
+        UserError: There is no such style.
+    """
+    known = [*STYLES.names, *more]
+    if style not in known:
+        raise UserError(f"style {style!r} is not one of {', '.join(known)}")
+    return style
 
 
 def write_json(record: object, path: str) -> None:

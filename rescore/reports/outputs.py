@@ -44,6 +44,8 @@ class Systems:
     utterances: int
     rows: list[Row] = field(default_factory=list)
     """Each output; p-values are against the first output."""
+    higher_is_better: bool = False
+    """Whether a higher value is the better one."""
     groups: Groups | None = None
     """Figures of groups of utterances; None if nothing is grouped."""
     oracles: list[float | None] = field(default_factory=list)
@@ -90,7 +92,13 @@ def compare_outputs(
     signature = replace(
         sign(metric, base_lists, weights), test=used, lists=_content(outputs)
     )
-    systems = Systems(metric.name, used, str(signature), len(base_lists))
+    systems = Systems(
+        metric.name,
+        used,
+        str(signature),
+        len(base_lists),
+        higher_is_better=metric.higher_is_better,
+    )
     first = None
     texts_of_output: dict[str, list[str]] = {}
     for (name, lists), has_choices in zip(outputs, have_choices, strict=True):
@@ -221,6 +229,7 @@ def _record_of(systems: Systems) -> dict[str, Any]:
         "metric": systems.metric,
         "signature": systems.signature,
         "test": systems.test,
+        "higher_is_better": systems.higher_is_better,
         "systems": rows,
     }
     if systems.groups is not None:

@@ -23,10 +23,11 @@ from rescore.reports.markup import (
     mark_best,
     signature_lines,
 )
-from rescore.reports.records import MetricResult
-from rescore.reports.results import Results
+from rescore.reports.records import MetricResult, Record
 from rescore.styles import figure, marked_worse, one_line, p_value
 
+LAYOUTS = ("espnet", "paper")
+"""A row for each output, or a row for each method and a column for each test set."""
 ERRORS = {"substitutions", "deletions", "insertions"}
 """Counts of errors that error rates have."""
 UNITS = ("ref_words", "ref_characters")
@@ -35,7 +36,7 @@ ERROR_HEAD = ["dataset", "Snt", "Wrd", "Corr", "Sub", "Del", "Ins", "Err", "S.Er
 """The head line of error rates in the layout `espnet`."""
 
 
-def render_overview(results: Sequence[Results], layout: str, style: str) -> str:
+def render_overview(results: Sequence[Record], layout: str, style: str) -> str:
     """Return the table of several results, or a table for each metric.
 
     If the style has room for text, the signature of each row stands below the table.
@@ -51,6 +52,8 @@ def render_overview(results: Sequence[Results], layout: str, style: str) -> str:
     Raises:
         UserError: The results do not fit the layout.
     """
+    if layout not in LAYOUTS:
+        raise UserError(f"layout {layout!r} is not one of {', '.join(LAYOUTS)}")
     results = [_without_flattery(run) for run in results]
     if layout == "espnet":
         blocks = _espnet_blocks(results, style)
@@ -70,7 +73,7 @@ def render_overview(results: Sequence[Results], layout: str, style: str) -> str:
     return "\n\n".join(blocks)
 
 
-def _espnet_blocks(results: Sequence[Results], style: str) -> list[str]:
+def _espnet_blocks(results: Sequence[Record], style: str) -> list[str]:
     """Return a table for each metric; several tables have headings."""
     tables = espnet(results)
     blocks = []
@@ -84,22 +87,33 @@ def _espnet_blocks(results: Sequence[Results], style: str) -> list[str]:
     return blocks
 
 
-def _paper_blocks(results: Sequence[Results], style: str) -> list[str]:
+def _paper_blocks(results: Sequence[Record], style: str) -> list[str]:
     """Return the table of methods and test sets, and the meaning of its marks."""
     if style == "csv":
         return [STYLES[style](paper(results, marked=False))]
-    table = STYLES[style](paper(results, marked=True))
-    baselines = " or the ".join(_baselines(results))
-    legend = (
-        f"{MARKS[0]} p < {SIGNIFICANT:g} against the {baselines},"
-        f" {MARKS[1]} p < {SIGNIFICANT / 5:g}"
-    )
-    if style == "latex":
+    rows = paper(results, marked=True)
+    blocks = [STYLES[style](rows)]
+    legend = _legend(rows, " or the ".join(_baselines(results)))
+    if legend and style == "latex":
         legend = latex_note(legend)
-    return [table, legend]
+    if legend:
+        blocks.append(legend)
+    return blocks
 
 
-def _without_flattery(run: Results) -> Results:
+def _legend(rows: Sequence[Sequence[str]], baselines: str) -> str:
+    """Return the meaning of the marks in a table; empty if it has none."""
+    marked = "".join("".join(row[1:]) for row in rows[1:])
+    meanings = []
+    for mark, level in zip(MARKS, (SIGNIFICANT, SIGNIFICANT / 5), strict=True):
+        if mark in marked:
+            meanings.append(f"{mark} p < {level:g}")
+    if not meanings:
+        return ""
+    return f"{', '.join(meanings)} against the {baselines}"
+
+
+def _without_flattery(run: Record) -> Record:
     """Return results without p-values if their weights were tuned on the same lists: a
     p-value would flatter.
     """
@@ -108,14 +122,14 @@ def _without_flattery(run: Results) -> Results:
     return replace(run, metrics=[replace(each, p_value=None) for each in run.metrics])
 
 
-def _untested(results: Sequence[Results]) -> Iterator[str]:
+def _untested(results: Sequence[Record]) -> Iterator[str]:
     """Yield a line for each of the results on the lists of their tuning."""
     for run in results:
         if run.on_tuning_lists:
             yield f"{_name(run)}: no p-value; the weights were tuned on these lists"
 
 
-def _groups(results: Sequence[Results], style: str) -> Iterator[str]:
+def _groups(results: Sequence[Record], style: str) -> Iterator[str]:
     """Yield the table of the groups of each result that has groups, with a heading."""
     for run in results:
         table = groups.render(run.groups, style)
@@ -132,7 +146,7 @@ def _groups(results: Sequence[Results], style: str) -> Iterator[str]:
             yield f"{heading}\n{table}"
 
 
-def _unused_models(results: Sequence[Results]) -> Iterator[str]:
+def _unused_models(results: Sequence[Record]) -> Iterator[str]:
     """Yield a line for each of the results that have models with the weight 0."""
     for run in results:
         unused = [name for name in run.columns if run.weights.get(name) == 0]
@@ -143,7 +157,7 @@ def _unused_models(results: Sequence[Results]) -> Iterator[str]:
             )
 
 
-def with_dev(results: Sequence[Results]) -> Iterator[Results]:
+def with_dev(results: Sequence[Record]) -> Iterator[Record]:
     """Yield the results, each of them after the results on its dev lists.
 
     Args:
@@ -168,7 +182,7 @@ def with_dev(results: Sequence[Results]) -> Iterator[Results]:
         yield run
 
 
-def espnet(results: Sequence[Results]) -> dict[str, list[list[str]]]:
+def espnet(results: Sequence[Record]) -> dict[str, list[list[str]]]:
     """Return the cells of a table for each metric, with a row for each output.
 
     Error rates are in percent of the words or characters of the references. The first
@@ -191,6 +205,8 @@ def espnet(results: Sequence[Results]) -> dict[str, list[list[str]]]:
                 with_first_pass.add(key)
                 name = f"{run.dataset}, {first.name}"
                 rows.append([name, *_figures(first, run.utterances), ""])
+            if run.system == first.name:
+                continue  # nothing was reranked
             p = marked_worse(p_value(figures.p_value), figures.is_worse)
             reranked = figures.row("reranked")
             rows.append([_name(run), *_figures(reranked, run.utterances), p])
@@ -236,11 +252,12 @@ def _percent(count: float, every: float) -> str:
     return figure(share)
 
 
-def paper(results: Sequence[Results], marked: bool) -> list[list[str]]:
+def paper(results: Sequence[Record], marked: bool) -> list[list[str]]:
     """Return the cells of a table with a row for each method and a column for each test
     set and metric.
 
-    The first pass and the oracle stand on top. The best method of each set is a `Best`.
+    The first pass and the oracle stand on top. The best figure of each set, apart from
+    the oracle, is a `Best`.
     A marked figure has one of `MARKS` if it differs significantly from the first pass,
     and `worse` if it is worse then.
 
@@ -262,6 +279,8 @@ def paper(results: Sequence[Results], marked: bool) -> list[list[str]]:
             mark_of[str(run.system), column] = mark
     top = [*_baselines(results), ORACLE]
     systems = dict.fromkeys(str(run.system) for run in results)
+    for name in top:
+        systems.pop(name, None)  # nothing was reranked
     rows = []
     for method in [*top, *systems]:
         row = [method]
@@ -269,8 +288,9 @@ def paper(results: Sequence[Results], marked: bool) -> list[list[str]]:
             row.append(figure(figure_of.get((method, column))))
         rows.append(row)
     of_systems = rows[len(top) :]
+    choices = [row for row in rows if row[0] != ORACLE]
     for place, higher_is_better in enumerate(columns.values(), start=1):
-        mark_best(of_systems, place, higher_is_better)
+        mark_best(choices, place, higher_is_better)
     if marked:
         for row in of_systems:
             for place, column in enumerate(columns, start=1):
@@ -286,12 +306,12 @@ def _with_mark(cell: str, mark: str) -> str:
     return cell + mark
 
 
-def _column(run: Results, figures: MetricResult) -> str:
+def _column(run: Record, figures: MetricResult) -> str:
     """Return the name of a column: the test set and the metric."""
     return f"{run.dataset} {figures.metric}"
 
 
-def _figures_by_method(results: Sequence[Results]) -> dict[tuple[str, str], float]:
+def _figures_by_method(results: Sequence[Record]) -> dict[tuple[str, str], float]:
     """Return the figure of each method in each column."""
     figure_of: dict[tuple[str, str], float] = {}
     for run in results:
@@ -314,7 +334,7 @@ def _figures_by_method(results: Sequence[Results]) -> dict[tuple[str, str], floa
     return figure_of
 
 
-def _baselines(results: Sequence[Results]) -> list[str]:
+def _baselines(results: Sequence[Record]) -> list[str]:
     """Return the names of the first passes, each once."""
     names: dict[str, None] = {}
     for run in results:
@@ -329,7 +349,7 @@ def _mark(p: float | None) -> str:
     return MARKS[0] if p >= SIGNIFICANT / 5 else MARKS[1]
 
 
-def told_apart(results: Sequence[Results]) -> list[Results]:
+def told_apart(results: Sequence[Record]) -> list[Record]:
     """Return the results with different names of systems.
 
     The second system `tta` on a set is called `tta (2)`.
@@ -348,6 +368,6 @@ def told_apart(results: Sequence[Results]) -> list[Results]:
     return renamed
 
 
-def _name(results: Results) -> str:
+def _name(results: Record) -> str:
     """Return the name of the row of reranked texts."""
     return f"{results.dataset}, {results.system}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from rescore.columns import units
@@ -29,13 +30,17 @@ from rescore.reports.figures import (
     sign,
 )
 from rescore.reports.groups import as_html, grouped, reference_words
-from rescore.reports.markup import as_frame, html
+from rescore.reports.markup import as_frame, checked_name, html, write_json
 from rescore.reports.outputs import warn_of_few
+from rescore.reports.overview import render_overview
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.reports.summary import cells, render
 from rescore.signature import Signature, column_records
 from rescore.styles import figure
 from rescore.tuning.weights import Weights
+
+UNNAMED = "test"
+"""The name of test lists in tables, if they have no other name."""
 
 
 class _Details:
@@ -72,6 +77,33 @@ class Results(_Details, Record):
                 "to_frame: a results file has no utterances; evaluate the lists again"
             )
         return as_frame(self.details())
+
+    def table(self, style: str = "text", layout: str = "espnet") -> str:
+        """Return the table of `rescore report`. `dataset` and `system` of the results
+        are the names in it.
+
+        Args:
+            style: A name in `rescore.parts.STYLES`: text, markdown, latex or csv.
+            layout: `espnet` (a row for each output) or `paper` (a row for each method).
+
+        Raises:
+            UserError: There is no such style or layout, or there are no references.
+        """
+        if not self.metrics:
+            raise UserError("table: no figures; the lists had no references")
+        named = replace(self, dataset=self.dataset or UNNAMED)
+        return render_overview([named], layout, checked_name(style))
+
+    def save(self, path: str | Path) -> None:
+        """Write a results file, as `rescore run --report` does.
+
+        Args:
+            path: The file, which `rescore report` and `rescore check` read.
+
+        Raises:
+            UserError: The file cannot be written.
+        """
+        write_json(replace(self, dataset=self.dataset or UNNAMED), str(path))
 
     def __str__(self) -> str:
         """What `rescore run` prints: the table, the weights, and why they are 0."""

@@ -12,7 +12,7 @@ from rescore.decision.mixture import named
 from rescore.errors import counted
 from rescore.parts import METRICS
 from rescore.reports import groups
-from rescore.reports.figures import FIRST, SHORT, Row
+from rescore.reports.figures import FIRST, MIXTURE, SHORT, Row
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.styles import figure, p_phrase, text
 from rescore.tuning.phrases import (
@@ -38,10 +38,11 @@ def cells(measured: MetricResult) -> list[list[str]]:
 
 def _rows(measured: MetricResult) -> Iterator[Row]:
     """Yield the rows of a table, in their order. Those of several systems are the
-    systems, and decisions by votes.
+    systems, their mixture, and decisions by votes.
     """
     if measured.votes is not None:
         yield from measured.systems
+        yield measured.row("first_pass")
         yield measured.row("oracle")
         if measured.equal_votes is not None:
             yield measured.equal_votes
@@ -131,7 +132,9 @@ def worse(
             " like the test lists"
         )
     elif is_first:
-        advice = "no weights were tuned; to tune them, give --dev to rescore run"
+        advice = (
+            "no weights were tuned; to tune them, give --dev or --folds to rescore run"
+        )
     elif _is_learned(measured.metric):
         advice = "no weights can be tuned for it"
     else:
@@ -169,10 +172,28 @@ def render(results: Record) -> str:
     size = results.size
     if results.ref_words is not None:
         size += f", {counted(results.ref_words, 'reference word')}"
-    lines.append(f"{size}; {counted(results.changed, 'utterance')} changed")
+    baseline = MIXTURE if results.mixture else FIRST
+    if results.main:
+        baseline = results.main.baseline
+    change = change_of(results.changed, baseline)
+    lines.append(f"{size}; {counted(results.changed, 'utterance')} {change}")
     signatures = [measured.signature for measured in results.metrics]
     lines += signatures or [results.signature]
     return "\n".join(lines)
+
+
+def change_of(number: int, baseline: str) -> str:
+    """Return what follows a number of texts that are not those of the baseline:
+    `changed`, and of several systems `differ from the mixture`.
+
+    Args:
+        number: The number of texts.
+        baseline: The name of the row of the first pass.
+    """
+    if baseline == FIRST:
+        return "changed"
+    verb = "differs" if number == 1 else "differ"
+    return f"{verb} from the {baseline}"
 
 
 def _decision(results: Record) -> Iterator[str]:

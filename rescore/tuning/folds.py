@@ -17,6 +17,7 @@ from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics.base import Metric, is_better, text_statistics
 from rescore.metrics.folds import Folds
+from rescore.metrics.listed import LISTED
 from rescore.metrics.significance import places_in_order
 from rescore.nbest import Header, NbestList, expansion_columns
 from rescore.pace import paced
@@ -137,6 +138,12 @@ def warn_of_constant(lists: Sequence[NbestList], columns: Sequence[str]) -> None
             continue
         if all(len(set(nbest.column(name))) == 1 for nbest in several):
             constant.append(name)
+    if LISTED in constant:
+        constant.remove(LISTED)
+        log.warning(
+            "the hypotheses of no tuning list differ in a word of --words, so --boost"
+            " cannot be tuned; give --boost NUMBER"
+        )
     if constant:
         log.warning(
             "%s: the same for all hypotheses of each list, so a weight changes nothing;"

@@ -122,13 +122,14 @@ def _useless_phrase(
         with_all: As in `notes`.
         value: As in `notes`.
     """
-    names = ", ".join(useless)
+    names = " and ".join(useless)
+    verb = "has" if len(useless) == 1 else "have"
     if with_all is None or value is None:
-        return f"{names}: weight 0 beside the other columns on the tuning lists"
+        return f"{names} {verb} weight 0 beside the other columns on the tuning lists"
     return (
-        f"{names}: weight 0, no significant gain beside the other columns on the"
-        f" tuning lists ({with_all:.2f} with all columns, {value:.2f} with those that"
-        " stay)"
+        f"{names} {verb} weight 0: on the tuning lists, all columns together"
+        f" ({with_all:.2f}) are not significantly better than the columns without"
+        f" {names} ({value:.2f})"
     )
 
 

@@ -1,5 +1,7 @@
 """Law: the weight of a model's card decides lists whose first-pass scores are like the
-scores that it was tuned on; for other lists there is an error that says what to do.
+scores that it was tuned on; for other lists there is an error that says what to do. The
+card of a network that hardly learned has no weight, and a weight that was not tuned on
+lists is applied with a warning.
 """
 
 from __future__ import annotations
@@ -14,9 +16,13 @@ from rescore import formats
 from rescore.columns import Column, Role
 from rescore.dataset import FEWEST, Dataset
 from rescore.given import NARROW
-from rescore.lms.backends import shipped_models
+from rescore.lms.backends import kind_of, shipped_models
 from rescore.lms.cards import recommended_weight, weight_spread
+from rescore.lms.config import NetworkConfig
+from rescore.lms.kinds import NeuralKind
+from rescore.lms.training import train
 from rescore.nbest import Hypothesis, NbestList
+from rescore.parts import KINDS
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 
 CARDS = sorted(
@@ -137,3 +143,71 @@ def test_a_card_with_a_bad_spread_is_refused(tmp_path: Path, rescore: Run) -> No
         card.write_text(changed, encoding="utf-8")
         done = rescore("run", "l.jsonl", "--lm", "tta:lm")
         assert done.returncode == 2 and "weight_spread is" in done.stderr, done.stderr
+
+
+NETWORKS = [name for name in KINDS.shipped if isinstance(kind_of(name), NeuralKind)]
+
+NEEDED = {
+    "electra": "--generator tta-small",
+    "segatron": "--positions sentence",
+    "segabert": "--positions sentence",
+}
+"""Options that the training of a kind needs."""
+READINGS = {"unified": "unified:bi"}
+"""The value of --lm of a kind that has several readings."""
+
+
+def write_inputs(kind: str) -> None:
+    """Write a text and the size of a network."""
+    Path("text.txt").write_text("\n".join(SENTENCES))
+    config = NetworkConfig(
+        kind, 400, layers=2, d_model=16, heads=2, d_ff=32, max_positions=24
+    )
+    config.save(Path("tiny.json"))
+
+
+@pytest.mark.parametrize("few", [2, 3])
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_few_updates(
+    kind: str, few: int, rescore: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two updates are too few, or enough."""
+    monkeypatch.setattr(train, "FEW_UPDATES", few)
+    write_inputs(kind)
+    line = f"train --lm {kind} --text text.txt --out lm --steps 2 --held-out 20"
+    size = "--config tiny.json --batch-tokens 300 --device cpu"
+    needed = NEEDED.get(kind, "").split()
+    done = rescore(*line.split(), *size.split(), *needed)
+    assert done.returncode == 0, done.stderr
+    card = Path("lm", "README.md").read_text(encoding="utf-8")
+    is_recommended = few <= 2
+    assert ("\nrecommended_weight: 0.3\n" in card) is is_recommended
+    assert ("| none, because" in card) is not is_recommended
+    formats.write(some_lists("2"), "l.jsonl")
+    done = rescore("run", "l.jsonl", "--lm", f"{READINGS.get(kind, kind)}:lm")
+    if is_recommended:
+        assert done.returncode == 0, done.stderr
+        assert "give --dev LISTS or --folds 5 to tune it" in done.stderr
+    else:
+        assert_one_line_error(done, "no recommended_weight", "--dev")
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_a_tuned_weight_needs_no_warning(name: str, rescore: Run) -> None:
+    formats.write(some_lists("20", 2), "l.jsonl")
+    done = rescore("run", "l.jsonl", "--lm", name)
+    assert done.returncode == 0, done.stderr
+    assert "to tune it" not in done.stderr
+
+
+@pytest.mark.parametrize("few", [1, 10**6])
+def test_few_updates_by_the_clock(
+    few: int, rescore: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train, "FEW_UPDATES", few)
+    write_inputs("tta")
+    line = "train --lm tta --text text.txt --out lm --minutes 0.02 --held-out 20"
+    size = "--config tiny.json --batch-tokens 300 --device cpu"
+    done = rescore(*line.split(), *size.split())
+    assert done.returncode == 0, done.stderr
+    assert ("too few for a useful model; give more" in done.stderr) is (few > 1)

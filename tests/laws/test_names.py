@@ -40,7 +40,7 @@ def modules_that_are_parts() -> set[str]:
 def public_pages() -> dict[str, set[str]]:
     """The names that other packages may import, and so keep."""
     pages = {}
-    for line in (ROOT / "docs/names.md").read_text("utf-8").splitlines():
+    for line in (ROOT / "docs/imports.md").read_text("utf-8").splitlines():
         module, *names = re.findall(r"`([\w.]+)`", line) or [""]
         pages[module] = set(names)
     return pages

@@ -1,13 +1,15 @@
-"""Each row of the table of several systems is what its name says: a command that makes
-this output alone has the same figure, and the p-values are of the last row.
+"""Law: each row of the table of several systems is what its name says: a command that
+makes this output alone has the same figure, and the p-values are of the last row. Each
+figure that a sentence names stands in a row.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
@@ -75,14 +77,28 @@ def names_of(printed: str) -> list[str]:
     return [row.partition("  ")[0] for row in rows]
 
 
+def check_figures(printed: str) -> None:
+    """Check that the table has each figure that a sentence calls an error rate, and
+    that the number of changed utterances says what they differ from.
+    """
+    table, _, sentences = printed.partition("\n\n")
+    figures = set()
+    for row in table.splitlines()[1:]:
+        figures.update(re.findall(r"\d+\.\d\d", row.split("-")[0]))
+    named = re.findall(r"(\d+\.\d\d) -> (\d+\.\d\d)", sentences)
+    assert figures.issuperset(chain.from_iterable(named)), printed
+    assert re.search(r"utterances? differs? from the mixture\n", sentences)
+
+
 @pytest.mark.parametrize(
     ("decision", "road"), list(product(sorted(DECISIONS.shipped), ROADS))
 )
 def test_each_row_is_what_its_name_says(decision: str, road: str) -> None:
     record = measured(f"run lists.jsonl --decide {decision} {ROADS[road]}")
     last = road.removesuffix(" of folds")
-    expected = [*SYSTEMS, "oracle", *dict.fromkeys(["equal votes", last])]
+    expected = [*SYSTEMS, "mixture", "oracle", *dict.fromkeys(["equal votes", last])]
     assert names_of(record["printed"]) == expected
+    check_figures(record["printed"])
     for row in record["systems"]:
         alone = measured(f"run {row['name']}.jsonl")
         assert row["value"] == alone["first_pass"]

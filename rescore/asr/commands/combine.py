@@ -163,15 +163,13 @@ def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str
     _warn_of_far_best(estimates)
     if metric.units is not None and metric.unit != "word":
         estimates = Agreement(lists, systems, metric.units).estimates()
-    estimated = "estimated"
-    if metric.name != "WER":
-        estimated += f" {metric.name if metric.units is not None else 'WER'}"
+    rate = "WER" if metric.units is None else metric.name
     referred = [nbest for nbest in lists if nbest.references]
     head = [""]
     if referred:
         head.append(metric.name)
     if metric.words is not None:
-        head += [estimated, "95 % CI"]
+        head += [f"estimated {rate}", "95 % CI"]
     rows = [[*head, "votes"]]
     for name in systems:
         row = [name]

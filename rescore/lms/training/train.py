@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import time
@@ -24,6 +25,8 @@ from rescore.lms.training.corpus import Corpus, encode_corpus, encode_pairs
 from rescore.lms.training.loop import STATE, Trainer
 from rescore.lms.training.options import NeuralOptions, TrainingData, lessons_of
 from rescore.lms.training.vocabulary import train_wordpiece
+
+log = logging.getLogger(__name__)
 
 CORPUS = "corpus"
 """The folder of encoded text in the folder of the training's state."""
@@ -233,6 +236,7 @@ def _run(
     trainer.export()
     if options.start is not None:
         _report_best(trainer, report)
+    _warn_of_few_updates(trainer)
     _write_card(kind.name, trainer, text)
 
 
@@ -278,6 +282,30 @@ def _report_best(trainer: Trainer, report: Report) -> None:
         )
 
 
+FEW_UPDATES = 100
+"""Below this number of updates, a network that started from random weights is nearly
+random still: no weight is recommended for it.
+"""
+
+
+def _warn_of_few_updates(trainer: Trainer) -> None:
+    """Warn if --minutes ended before the network learned much."""
+    options = trainer.options
+    if options.minutes is None or trainer.progress.step >= FEW_UPDATES:
+        return
+    advice = "give more --minutes"
+    if options.start is None:
+        advice += ", or --config small, or adapt a shipped model (--init)"
+    log.warning(
+        "%s: --minutes %g ended after %s of the weights, too few for a useful model;"
+        " %s",
+        options.out,
+        options.minutes,
+        counted(trainer.progress.step, "update"),
+        advice,
+    )
+
+
 def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
     """Write the model's README.md."""
     progress = trainer.progress
@@ -307,12 +335,15 @@ def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
     validation = "\n".join(lines)
     # the lexicon's first line; there may be no frequent word
     words = int(next(read_lines(options.out / lexicon.NAME)))
-    own = {
+    own: dict[str, object] = {
         "kind": kind,
         "trained_on": names,
         TOKENS_PER_WORD: f"{text.tokens / max(1, words):.2f}",
-        "recommended_weight": 0.3,
     }
+    weight = "none, because the network had few updates; tune it on lists of your own"
+    if options.start is not None or progress.step >= FEW_UPDATES:
+        own["recommended_weight"] = 0.3
+        weight = "0.3, the papers' usual value; tune it on lists of your own"
     hub_task = "fill-mask" if kind_of(kind).is_pseudo(()) else "text-generation"
     card = f"""{card_head(hub_task, own, figures)}
 
@@ -325,7 +356,7 @@ def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
 | steps | {progress.step:,} of at most {batch}{kept} |
 | tokens seen | {progress.tokens:,} |
 {validation}
-| recommended weight | 0.3, the papers' usual value; tune it on lists of your own and write it here |
+| recommended weight | {weight} and write it here |
 | licence | yours to choose |
 """  # noqa: E501
     write_text(options.out / "README.md", card)

@@ -1,0 +1,111 @@
+"""Law: `rescore check` compares the reports of each command that writes figures with
+--report: a report passes against itself, and fails against a report with fewer errors
+or of other references.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+import pytest
+
+from rescore import formats
+from rescore.cli.main import cli
+from rescore.nbest import Hypothesis, NbestList
+from tests.conftest import Run, assert_one_line_error
+
+ROADS = {
+    "run": "run {lists}",
+    "rerank": "rerank {lists}",
+    "eval": "eval {lists}",
+    "eval of 1-best texts": "eval {texts} --ref {ref}",
+    "eval of two metrics": "eval {texts} --ref {ref} --metric wer --metric cer",
+    "eval of two outputs": "eval {texts} {ref} --ref {ref}",
+}
+OTHERS = {
+    "combine": "writes lists",
+}
+"""Commands whose --report has no figures, and why."""
+
+
+def write_sets() -> None:
+    """Write lists and texts: with one error, with two errors, and of one utterance."""
+    texts = {"one": ("a b c", "d x f"), "two": ("a b y", "d x f"), "short": ("a b c",)}
+    expected = ("a b c", "d e f")
+    for name, best in texts.items():
+        lists = []
+        lines = []
+        references = []
+        for number, text in enumerate(best):
+            hypotheses = [
+                Hypothesis(text, {"s2s": 0.0}),
+                Hypothesis("z z z", {"s2s": -1.0}),
+            ]
+            reference = expected[number]
+            lists.append(NbestList(f"u{number}", hypotheses, (reference,)))
+            lines.append(f"u{number} {text}\n")
+            references.append(f"u{number} {reference}\n")
+        formats.write(lists, f"{name}.jsonl")
+        Path(f"{name}.txt").write_text("".join(lines))
+        Path(f"{name}.ref").write_text("".join(references))
+
+
+def test_all_commands_with_reports_are_here() -> None:
+    group = cli
+    context = click.Context(group)
+    writing = set()
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if any("--report" in option.opts for option in command.params):
+            writing.add(name)
+    here = {line.partition(" ")[0] for line in ROADS.values()}
+    assert writing - here <= OTHERS.keys(), writing
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_reports(road: str, rescore: Run) -> None:
+    write_sets()
+    for name in ("one", "two", "short"):
+        paths = {
+            "lists": f"{name}.jsonl",
+            "texts": f"{name}.txt",
+            "ref": f"{name}.ref",
+        }
+        line = ROADS[road].format(**paths)
+        done = rescore(*line.split(), "--report", f"{name}.json")
+        assert done.returncode == 0, done.stderr
+    check = ("check", "two.json", "--golden")
+    same = rescore(*check, "two.json")
+    assert same.returncode == 0 and same.stdout.endswith("passed\n"), same.stdout
+    worse = rescore(*check, "one.json")
+    assert worse.returncode == 1 and "FAILED" in worse.stdout, worse.stderr
+    assert rescore(*check, "one.json", "--tolerance", "99").returncode == 0
+    assert rescore(*check, "short.json", "--tolerance", "99").returncode == 1
+    better = rescore("check", "one.json", "--golden", "two.json")
+    assert better.returncode == 0 and "better than golden" in better.stdout
+
+
+def test_reports_of_different_commands(rescore: Run) -> None:
+    write_sets()
+    for command in ("run", "eval"):
+        line = f"{command} one.jsonl --report {command}.json"
+        assert rescore(*line.split()).returncode == 0
+    for pair in (("run", "eval"), ("eval", "run")):
+        done = rescore("check", f"{pair[0]}.json", "--golden", f"{pair[1]}.json")
+        assert_one_line_error(done, "eval.json", "rescore eval --report")
+
+
+def test_a_damaged_report(rescore: Run) -> None:
+    write_sets()
+    assert rescore("eval", "one.jsonl", "--report", "e.json").returncode == 0
+    record = json.loads(Path("e.json").read_text())
+    for key in ("value", "counts", "name"):
+        damaged = {**record, "systems": [dict(record["systems"][0])]}
+        damaged["systems"][0][key] = []
+        Path("d.json").write_text(json.dumps(damaged))
+        assert_one_line_error(
+            rescore("check", "d.json", "--golden", "e.json"), "d.json", key
+        )
