@@ -701,7 +701,7 @@ class _Resolver:
             bonuses=tuple(dict.fromkeys(bonuses)),
             bagging=config.bagging,
             negative=tuple(dict.fromkeys([*config.negative, *free])),
-            decide=decision,
+            decision=decision,
             folds=config.folds,
             speaker=config.speaker,
             given=given,

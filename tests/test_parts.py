@@ -413,7 +413,7 @@ def test_a_decision_by_expected_loss(
         Hypothesis("a b", {"s2s": -1.0, "lm": -2.0}),
         Hypothesis("a", {"s2s": -2.0, "lm": -1.0}),
     ]
-    options = tuning.TuningOptions(decide=Decision("middle"))
+    options = tuning.TuningOptions(decision=Decision("middle"))
     weights = tuning.tune_weights(
         ErrorRate(), [NbestList("u", hypotheses, ("a",))], ["lm"], options=options
     )

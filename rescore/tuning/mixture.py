@@ -76,7 +76,7 @@ def tune_with_votes(
         warns: Whether a warning says that the best system decides.
     """
     lists = in_order(lists)
-    tuner = _VoteTuner(metric, lists, options.decide)
+    tuner = _VoteTuner(metric, lists, options.decision)
     voting = tuner.best_vote()
     number = f"{len(lists):,}"
     if log.isEnabledFor(level):
@@ -88,14 +88,15 @@ def tune_with_votes(
             table,
         )
     best = tuner.best_system
-    alone = Vote(tuner.mixture_of({best: 1.0}), options.decide)
+    alone = Vote(tuner.mixture_of({best: 1.0}), options.decision)
 
     def fit(vote: Vote) -> tuple[Weights, Counts]:
-        decide = vote.decision
-        if decide.lacks_scale and not has_columns:
-            decide = replace(decide, scale=1.0)  # votes were tuned with this scale
+        decision = vote.decision
+        if decision.lacks_scale and not has_columns:
+            # votes were tuned with this scale
+            decision = replace(decision, scale=1.0)
         voted = [_possible(applied(vote.mixture, nbest)) for nbest in lists]
-        return fitted(voted, replace(options, decide=decide), vote.mixture)
+        return fitted(voted, replace(options, decision=decision), vote.mixture)
 
     by_votes, ours = fit(voting)
     by_one, theirs = fit(alone)
@@ -147,21 +148,21 @@ class _VoteTuner:
     """
 
     def __init__(
-        self, metric: Metric, lists: Sequence[NbestList], decide: Decision
+        self, metric: Metric, lists: Sequence[NbestList], decision: Decision
     ) -> None:
         """Make a tuner.
 
         Args:
             metric: The metric that is tuned for.
             lists: Lists of several systems, with references.
-            decide: The decision.
+            decision: The decision.
         """
         self._metric = metric
         self._lists = lists
-        self._decide = decide
+        self._decision = decision
         self.systems = Dataset.of(lists).header.systems
         self._scales = _scales(metric, lists, self.systems)
-        unscaled = replace(decide, scale=None)
+        unscaled = replace(decision, scale=None)
         self._decider = Decider(unscaled, metric, lists, {FIRST_PASS: 1.0})
         shares = []
         for nbest in self._decider.lists:
@@ -213,7 +214,7 @@ class _VoteTuner:
         for power in paced(POWERS, "tried votes of %d of %d powers"):
             votes = (self._ratios**power).tolist()
             mixture = self.mixture_of(dict(zip(self.systems, votes, strict=True)))
-            for decision in _variants(self._decide):
+            for decision in _variants(self._decision):
                 vote = Vote(mixture, decision)
                 rate = self._rate_of(vote, held)
                 if rate < least:
@@ -225,7 +226,7 @@ class _VoteTuner:
     def _equal_vote(self) -> Vote:
         """Equal votes of all systems, with the usual options."""
         equal = self.mixture_of(dict.fromkeys(self.systems, 1.0))
-        return Vote(equal, next(iter(_variants(self._decide))))
+        return Vote(equal, next(iter(_variants(self._decision))))
 
     def _preferences(
         self, votes: Floats, scale: float | None = None
@@ -241,9 +242,9 @@ class _VoteTuner:
         """
         mixed = _mixed_in_lists(self._together, votes, self._starts, self._sizes)
         scores = np.split(mixed, self._starts[1:])
-        if not self._decide.uses_posteriors:
+        if not self._decision.uses_posteriors:
             return scores
-        return posteriors(scores, scale or self._decide.scale or 1.0)
+        return posteriors(scores, scale or self._decision.scale or 1.0)
 
     def _rate_of(self, vote: Vote, chooser: Chooser) -> float:
         """Return the error rate of the texts that a vote chooses, in percent."""
@@ -278,16 +279,16 @@ class _VoteTuner:
         return f"{abs(top - rate):.2f}"
 
 
-def _variants(decide: Decision) -> Iterator[Decision]:
+def _variants(decision: Decision) -> Iterator[Decision]:
     """Yield the decision with all values of the options that vary with votes and are
     not set, the usual values first.
     """
-    varied = dict(decide.rule.varied)
-    for name in decide.settings:
+    varied = dict(decision.rule.varied)
+    for name in decision.settings:
         varied.pop(name, None)
     for values in product(*varied.values()):
         chosen = dict(zip(varied, values, strict=True))
-        yield replace(decide, settings=decide.settings | chosen)
+        yield replace(decision, settings=decision.settings | chosen)
 
 
 def _mixed_in_lists(

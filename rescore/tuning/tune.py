@@ -238,11 +238,11 @@ class Tuner:
         weighted = [FIRST_PASS, *self.names, *self.given]
         self.lists = []
         for nbest in in_order(lists):
-            self.lists.append(options.decide.distinct(nbest, weighted))
+            self.lists.append(options.decision.distinct(nbest, weighted))
         self.header = Dataset.of(self.lists).header
-        self.losses = options.decide.losses if options.decide.lacks_scale else None
+        self.losses = options.decision.losses if options.decision.lacks_scale else None
         """The losses of a decision whose scale is tuned together with the weights."""
-        self._own_scale = options.decide.uses_posteriors and self.losses is None
+        self._own_scale = options.decision.uses_posteriors and self.losses is None
         """Whether the decision has a scale that is not tuned with the weights."""
 
     def tune(self) -> Weights:
@@ -433,13 +433,13 @@ class Tuner:
         """
         objective = best.objective
         weights, scale = objective.weights(best.point)
-        decide = self.options.decide
+        decision = self.options.decision
         if objective.losses is not None:
-            decide = replace(decide, scale=scale)
+            decision = replace(decision, scale=scale)
         fit = Fit(
             dict.fromkeys(names, 0.0) | weights | self.given,
             objective.chosen(best.point),
-            decide,
+            decision,
             excluded,
         )
         if best.helps:
@@ -460,7 +460,7 @@ class Tuner:
         best score has a single weight.
         """
         is_single = len(self.models) == 1 and not self.free
-        if not is_single or not self.options.decide.is_best:
+        if not is_single or not self.options.decision.is_best:
             return fit
         (name,) = self.models
         objective = best.objective
@@ -498,7 +498,7 @@ class Tuner:
         """Return the fit of weights with the scale of the decision; the best scale if
         the decision has none.
         """
-        decision = self.options.decide
+        decision = self.options.decision
 
         def deciding(nbest: NbestList) -> ListWeights:
             return ListWeights(weights, excluded, self.mixture)

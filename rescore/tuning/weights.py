@@ -100,7 +100,7 @@ class TuningOptions:
     --allow-negative, such as an internal LM that is subtracted (density ratio), and the
     columns that a feature weighs as `SIGNED` (`rescore.features.WeightKind`).
     """
-    decide: Decision = field(default_factory=Decision)
+    decision: Decision = field(default_factory=Decision)
     """The decision that is tuned for; its scale is tuned, too, if it needs a scale and
     has none.
     """
@@ -130,12 +130,12 @@ class TuningOptions:
                 usual, entry.name
             ):
                 differing[entry.name] = _signed_value(value)
-        if self.decide.uses_posteriors and not self.decide.lacks_scale:
+        if self.decision.uses_posteriors and not self.decision.lacks_scale:
             differing["scale"] = "given"
         return differing
 
 
-SIGNED_ELSEWHERE = ("decide", "folds", "speaker")
+SIGNED_ELSEWHERE = ("decision", "folds", "speaker")
 """Fields of `TuningOptions` that signatures have elsewhere."""
 
 

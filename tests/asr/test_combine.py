@@ -353,7 +353,7 @@ def test_a_bad_system_does_no_harm() -> None:
         systems = {name: {"r": recording(noisy(words, *noise[name]))} for name in names}
         return list(combine(systems, PLAIN, {"r": recording(" ".join(words))}))
 
-    metric, options = ErrorRate(), TuningOptions(decide=Decision("rover"))
+    metric, options = ErrorRate(), TuningOptions(decision=Decision("rover"))
     values = {}
     for names in ("abc", "abcde"):
         weights = tune_weights(metric, lists_of(1, names), [], options)

@@ -313,7 +313,7 @@ def test_one_tuning_says_how_far_it_is(
 ) -> None:
     seconds = count(step=30)
     monkeypatch.setattr("rescore.pace.time.monotonic", lambda: float(next(seconds)))
-    options = TuningOptions(bonuses=("words",), decide=Decision(decide))
+    options = TuningOptions(bonuses=("words",), decision=Decision(decide))
     with caplog.at_level("INFO", logger="rescore"):
         tune_weights(ErrorRate(), read([LISTS])[:20], [], options=options)
     assert message in caplog.messages

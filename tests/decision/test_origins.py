@@ -254,7 +254,7 @@ def test_no_size_of_a_weight_is_a_mark() -> None:
         ]
 
     metric = metrics.choose_metric("wer", lists(1.0))
-    options = TuningOptions(("words",), decide=Decision("mbr"))
+    options = TuningOptions(("words",), decision=Decision("mbr"))
     small, large = (
         tune_weights(metric, lists(unit), [], options=options) for unit in (1.0, 1e4)
     )

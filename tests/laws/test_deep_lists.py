@@ -96,7 +96,7 @@ def test_a_search_compares_few_hypotheses_and_loses_little(
 ) -> None:
     lists = deep(30, 40, seed=2)
     metric = choose_metric(name, lists)
-    options = TuningOptions(decide=Decision("mbr"), bagging=False)
+    options = TuningOptions(decision=Decision("mbr"), bagging=False)
     slow = tune_weights(metric, lists, COLUMNS, options).value
     request.getfixturevalue("all_lists_are_deep")
     fast = tune_weights(metric, lists, COLUMNS, options).value

@@ -41,7 +41,7 @@ def lists(seed: int) -> list[NbestList]:
 def test_a_set_is_never_worse_than_its_parts(name: str, rule: str, seed: int) -> None:
     some = lists(seed)
     metric = metrics.choose_metric(name, some)
-    options = TuningOptions(bagging=False, decide=Decision(rule))
+    options = TuningOptions(bagging=False, decision=Decision(rule))
     sign = 1 if metric.higher_is_better else -1
     together = sign * tune_weights(metric, some, COLUMNS, options).value
     for part in PARTS:

@@ -36,7 +36,7 @@ def weights_of(rule: str, number: int, systems: bool, bagging: bool = True) -> W
         bagging: Whether gains are tested.
     """
     some = lists(systems)
-    options = TuningOptions(decide=Decision(rule), bagging=bagging)
+    options = TuningOptions(decision=Decision(rule), bagging=bagging)
     return tune_weights(
         metrics.choose_metric("wer", some), some, USELESS[:number], options
     )

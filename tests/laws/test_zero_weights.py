@@ -58,7 +58,7 @@ def tuned(
     rule: str, name: str, some: list[NbestList], columns: tuple[str, ...]
 ) -> tuple[Weights, list[str]]:
     metric = metrics.choose_metric(name, some)
-    options = TuningOptions(decide=Decision(rule))
+    options = TuningOptions(decision=Decision(rule))
     weights = tune_weights(metric, some, columns, options)
     return weights, weights.decision.texts(metric, some, weights.of)
 

@@ -271,7 +271,7 @@ def null(
         ):
             negative = tuple(column for column in kind.negative if column in columns)
             options = TuningOptions(
-                bonuses, negative=negative, decide=Decision(kind.decide)
+                bonuses, negative=negative, decision=Decision(kind.decide)
             )
             known = [
                 lists if bonuses or not kind.respelled else _own(lists)

@@ -75,7 +75,7 @@ def test_the_unit_of_scores_changes_nothing(rule: str, unit: float) -> None:
     for factor in (1.0, unit):
         dev, test = noisy(1, unit=factor), noisy(2, unit=factor)
         weights = tune_weights(
-            WER, dev, ["x"], options=TuningOptions(decide=Decision(rule))
+            WER, dev, ["x"], options=TuningOptions(decision=Decision(rule))
         )
         choices.append((weights.decision.texts(WER, test, weights.of), weights.value))
     assert choices[0] == choices[1]
@@ -98,7 +98,7 @@ def test_the_unit_of_scores_changes_no_confidence(unit: float) -> None:
 @pytest.mark.parametrize("decide", ["best", "mbr"])
 def test_the_order_of_columns_changes_no_weight(decide: str) -> None:
     lists = noisy(4)
-    options = TuningOptions(("words",), decide=Decision(decide))
+    options = TuningOptions(("words",), decision=Decision(decide))
     one, other = (
         tune_weights(WER, lists, columns, options=options)
         for columns in (["x", "a"], ["a", "x"])
@@ -170,7 +170,7 @@ def test_bonuses_are_in_units_of_the_scores(decide: str, unit: float) -> None:
             for hypothesis in nbest.hypotheses[::2]:
                 hypothesis.text = hypothesis.text[:-2]
         options = TuningOptions(
-            ("words",), bagging=bagging, negative=("a",), decide=Decision(decide)
+            ("words",), bagging=bagging, negative=("a",), decision=Decision(decide)
         )
         return tune_weights(WER, lists, ["x", "a"], options=options).weights
 
@@ -217,7 +217,10 @@ def test_tuning_begins_at_the_best_score_also_where_the_first_pass_has_no_weight
         for scale in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
     ]
     tuned = tune_weights(
-        WER, lists, ["x"], options=TuningOptions(bagging=False, decide=Decision("mbr"))
+        WER,
+        lists,
+        ["x"],
+        options=TuningOptions(bagging=False, decision=Decision("mbr")),
     )
     assert tuned.value <= min(scales)
 

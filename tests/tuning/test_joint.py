@@ -61,7 +61,7 @@ def test_never_worse_than_one_after_the_other(
         metric,
         lists,
         ["lm"],
-        options=TuningOptions(bagging=False, decide=Decision("mbr")),
+        options=TuningOptions(bagging=False, decision=Decision("mbr")),
     )
     weights, scale, value = tuned.weights, tuned.decision.scale, tuned.value
     assert sum(weights.values()) == pytest.approx(1.0) and all(
@@ -89,7 +89,7 @@ def test_the_first_pass_alone_respells_nothing() -> None:
     ]
     metric = metrics.choose_metric("wer", lists)
     tuned = tune_weights(
-        metric, lists, [], options=TuningOptions(("edits",), decide=Decision("mbr"))
+        metric, lists, [], options=TuningOptions(("edits",), decision=Decision("mbr"))
     )
     assert (
         tuned.weights == {"s2s": 1.0}
@@ -120,7 +120,7 @@ def test_accidents_of_the_lists_get_no_weight(
             metric,
             lists,
             columns,
-            options=TuningOptions(bagging=bagging, decide=Decision("mbr")),
+            options=TuningOptions(bagging=bagging, decision=Decision("mbr")),
         )
 
     assert tuned("accident", bagging=False).weights["accident"] > 0
@@ -156,7 +156,7 @@ def test_a_sample_is_the_lists_as_often_as_they_were_drawn(
 def test_tune_uses_it(lists: list[NbestList]) -> None:
     metric = metrics.choose_metric("wer", lists)
     weights = tune_weights(
-        metric, lists, ["lm"], options=TuningOptions((), decide=Decision("mbr"))
+        metric, lists, ["lm"], options=TuningOptions((), decision=Decision("mbr"))
     )
     assert weights.decision.name == "mbr" and weights.decision.scale is not None
     texts = weights.decision.texts(metric, lists, weights.of)
@@ -164,7 +164,7 @@ def test_tune_uses_it(lists: list[NbestList]) -> None:
     assert weights.value == pytest.approx(text_value(metric, lists, texts))
     assert weights.value <= weights.tuned_for.first_pass
     fixed = tune_weights(
-        metric, lists, ["lm"], options=TuningOptions((), decide=Decision("mbr", 2.0))
+        metric, lists, ["lm"], options=TuningOptions((), decision=Decision("mbr", 2.0))
     )
     assert fixed.decision.scale == 2.0
 
@@ -198,7 +198,7 @@ def test_folds_share_losses_of_whole_lists(
     monkeypatch.setattr("rescore.tuning.pattern.likely", partial(likely, pairs=30 * 25))
     metric, options = (
         remembered(metrics.choose_metric(name, lists)),
-        TuningOptions(bagging=False, decide=Decision("mbr")),
+        TuningOptions(bagging=False, decision=Decision("mbr")),
     )
     folds = [lists[:30], lists[10:]]
     shared = [tune_weights(metric, fold, ["lm"], options=options) for fold in folds]

@@ -114,7 +114,7 @@ def test_what_is_impossible_stays_so(name: str) -> None:
         metric,
         some,
         ["in", "out"],
-        options=TuningOptions((), negative=("in",), decide=Decision(name)),
+        options=TuningOptions((), negative=("in",), decision=Decision(name)),
     )
     assert found.weights["in"] < 0 and found.value < 10
     assert not any(

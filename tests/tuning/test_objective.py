@@ -71,7 +71,7 @@ def test_noise_beside_a_useful_column_gets_no_weight(
                     "noise": float(random.normal()),
                 }
         options = TuningOptions(
-            (WORDS,), negative=("noise",) if negative else (), decide=Decision(decide)
+            (WORDS,), negative=("noise",) if negative else (), decision=Decision(decide)
         )
         weights = tune_weights(ErrorRate(), lists, ["x", "noise"], options=options)
         useful += bool(weights.weights["x"])
@@ -88,7 +88,7 @@ def test_a_vote_is_tested_by_its_own_texts(caplog: pytest.LogCaptureFixture) -> 
     for nbest in lists:
         for hypothesis in nbest.hypotheses:
             hypothesis.scores["noise"] = float(random.normal())
-    options = TuningOptions(decide=Decision("rover"))
+    options = TuningOptions(decision=Decision("rover"))
     with caplog.at_level(logging.WARNING):
         weights = tune_weights(WER, lists, ["noise"], options=options)
         alone = tune_weights(WER, lists, [], options=options)
