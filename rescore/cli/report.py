@@ -11,7 +11,7 @@ import click
 
 from rescore import formats, parts
 from rescore.cli import options
-from rescore.errors import OptionError
+from rescore.errors import OptionError, UserError
 from rescore.files import ending_of
 from rescore.options import Declared, option, read_file, written_file
 from rescore.reports.check import compare, compare_outputs, render
@@ -105,12 +105,17 @@ def check_command(own: Regression) -> int:
     No figure may be worse by more than --tolerance; counts and settings must be equal.
     A changed model, weight or version is reported, but it is not a failure.
     """
-    paths = Path(own.golden), Path(own.results)
-    golden, now = (read_outputs(path) for path in paths)
-    if golden is not None and now is not None:
-        findings = compare_outputs(golden, now, own.tolerance)
+    golden_path, path = Path(own.golden), Path(own.results)
+    golden = read_outputs(golden_path)
+    if golden is None:
+        findings = compare(read(golden_path), read(path), own.tolerance)
     else:
-        golden_results, results = (read(path) for path in paths)
-        findings = compare(golden_results, results, own.tolerance)
+        outputs = read_outputs(path)
+        if outputs is None:
+            raise UserError(
+                f"{path}: is no file of `rescore eval --report`, as {golden_path} is; give two"
+                " files of the same command"
+            )
+        findings = compare_outputs(golden, outputs, own.tolerance)
     click.echo(render(findings))
     return int(any(finding.failed for finding in findings))

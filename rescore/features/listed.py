@@ -96,7 +96,8 @@ class ListedWords(Feature):
         """
         listed = at.config.measuring.words
         if at.measures and not self._is_used(at):
-            if listed is not None and at.config.boost is None:
+            hinted = at.config.boost is None and not at.config.metrics
+            if listed is not None and hinted:
                 log.info(
                     "--words alone only measures the listed words; to prefer them, add"
                     " --boost NUMBER"

@@ -122,14 +122,16 @@ def _useless_phrase(
         with_all: As in `notes`.
         value: As in `notes`.
     """
-    names = " and ".join(useless)
-    verb = "has" if len(useless) == 1 else "have"
+    zero = f"{useless[0]} has weight 0"
+    gains = "it gains"
+    if len(useless) > 1:
+        zero = f"{', '.join(useless[:-1])} and {useless[-1]} have weight 0"
+        gains = "they gain"
     if with_all is None or value is None:
-        return f"{names} {verb} weight 0 beside the other columns on the tuning lists"
+        return f"{zero} beside the other columns on the tuning lists"
     return (
-        f"{names} {verb} weight 0: on the tuning lists, all columns together"
-        f" ({with_all:.2f}) are not significantly better than the columns without"
-        f" {names} ({value:.2f})"
+        f"{zero}: {gains} nothing significant beside the other columns"
+        f" ({with_all:.2f} with all, {value:.2f} without, on the tuning lists)"
     )
 
 

@@ -20,7 +20,7 @@ from rescore.parts import METRICS
 NEED_MORE = ("comet", "cpwer", "tcpwer", "bwer", "uwer", "recall", "precision", "f1")
 """Metrics that need a model, speakers or words, which `combine` does not take."""
 NAMES = [name for name in METRICS.shipped if name not in NEED_MORE]
-OWN = {"WER": "estimated", "CER": "estimated CER", "MER": "estimated MER"}
+OWN = {"WER": "estimated WER", "CER": "estimated CER", "MER": "estimated MER"}
 """The heads of the metrics that are estimated themselves."""
 
 

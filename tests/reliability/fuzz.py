@@ -35,7 +35,8 @@ from rescore import Rescorer, formats
 from rescore.asr.combine import combine
 from rescore.asr.correct import Corrector
 from rescore.asr.formats.documents import kind_of, parts
-from rescore.asr.formats.whole import measured_recordings, read_systems
+from rescore.asr.formats.measured import measured_recordings
+from rescore.asr.formats.whole import read_systems
 from rescore.cli.main import cli
 from rescore.errors import UserError
 from rescore.formats import read_references

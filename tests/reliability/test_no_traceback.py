@@ -491,7 +491,7 @@ def test_cells_and_xml(rescore: Run, tmp_path: Path) -> None:
         name,
     )
     assert done.returncode == 0, done.stderr
-    for style, lines in (("markdown", 4), ("csv", 3), ("latex", 8)):
+    for style, lines in (("markdown", 3), ("csv", 2), ("latex", 8)):
         table = (
             rescore("report", "r.json", "--style", style)
             .stdout.split("\n\n")[0]
