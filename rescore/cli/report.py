@@ -113,8 +113,8 @@ def check_command(own: Regression) -> int:
         outputs = read_outputs(path)
         if outputs is None:
             raise UserError(
-                f"{path}: is no file of `rescore eval --report`, as {golden_path} is; give two"
-                " files of the same command"
+                f"{path}: is no file of `rescore eval --report`, as {golden_path} is;"
+                " give two files of the same command"
             )
         findings = compare_outputs(golden, outputs, own.tolerance)
     click.echo(render(findings))
