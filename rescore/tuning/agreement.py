@@ -7,16 +7,20 @@ independent, distances are sums of error rates, d_ij = e_i + e_j, and so
     e_i = (d_ij + d_ik - d_jk) / 2
 
 The estimate of a system is the median over all pairs j, k of other systems. Errors that
-systems share are not seen, so estimates are lower than error rates. Three rules keep
-the votes from harm:
+all systems share are not seen, so estimates are lower than error rates.
 
-- Systems that are much nearer to each other than their error rates say (copies, models
-  of one family) are a group. A group shares a vote, and its systems say nothing about
-  each other's errors.
+Systems that are nearer to each other than their error rates say (models of one family)
+are relatives: they share the errors (e_i + e_j - d_ij) / 2, and say nothing about each
+other's error rates. With C, the matrix of error rates (diagonal) and shared errors, the
+votes are C^-1 1: the weights of the combination with the least variance (Bates and
+Granger 1969). Without relatives, the vote of a system is 1 / e_i. Three rules keep the
+votes from harm:
+
+- Copies, which are much nearer to each other than relatives, are one group.
 - Each estimate is divided by the median, and moved towards 1 by a factor that falls
   with the number of groups; it is 1 if it is nearer to 1 than this. The factor is 2 for
-  three groups, whose estimates nothing can check (`TOLERANCE`). The vote of a system is
-  (1 / this quotient)^(1 - 1 / groups), divided by the number of systems in its group.
+  three groups, whose estimates nothing can check (`TOLERANCE`). `RIDGE` keeps the votes
+  nearer to each other.
 - Groups have equal votes if there are fewer than three, or if four groups form two
   pairs that agree: nothing tells which pair shares errors.
 """
@@ -39,6 +43,7 @@ from rescore.metrics.significance import SEED, in_order
 from rescore.nbest import NbestList
 
 Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 NEAR = 0.25
 """Systems are a group if their distance is less than this share of the sum of their
 estimates.
@@ -47,6 +52,14 @@ NEAR_OF_THREE = 0.15
 """Of three systems, two are a group if their distance is less than this share of their
 distances to the third.
 """
+RELATED = 0.85
+"""Systems are relatives if their distance is less than this share of the sum of their
+estimates.
+"""
+ROUNDS = 3
+"""How often estimates and relatives are found again, each with the other."""
+RIDGE = 0.1
+"""What is added to each quotient of estimates before votes are made of it."""
 TOLERANCE = math.log(2)
 """Natural log of the factor within which estimates of three groups count as equal, each
 made of one pair of others. It is divided by the square root of the number of pairs.
@@ -94,6 +107,11 @@ class Agreement:
         self._distances, self._lengths = _distances(in_order(lists), systems, words)
         (self._matrix,) = self._sampled(np.ones((1, len(self._distances))))
         self._groups = _groups(self._matrix)
+        numbers = np.array(self._groups)
+        self._copies = numbers[:, None] == numbers[None]
+        self._related = self._copies
+        if self._group_count >= 3:
+            self._related = _relatives(self._matrix, self._copies)
 
     def _sampled(self, counts: Floats) -> Floats:
         """Return the distance of each pair of systems in samples of the lists.
@@ -116,21 +134,37 @@ class Agreement:
     @cached_property
     def _error_rates(self) -> Floats:
         """The estimate of each system, as a share of the words."""
-        return _hats(self._matrix[None], self._groups)[0]
+        return _hats(self._matrix[None], self._related)[0]
 
     @property
     def votes(self) -> dict[str, float]:
         """The vote of each system; the largest is 1."""
-        sizes = [self._groups.count(group) for group in self._groups]
-        votes = 1 / np.array(sizes, dtype=np.float64)
-        if self._group_count >= 3 and not _are_pairs(self._matrix, self._groups):
-            pairs_of_others = math.comb(self._group_count - 1, 2)
-            tolerance = TOLERANCE / math.sqrt(pairs_of_others)
-            # Many groups say more: their votes differ more.
-            power = 1 / self._group_count - 1
-            votes *= _shrunk(self._error_rates, tolerance) ** power
+        if self._group_count < 3 or _are_pairs(self._matrix, self._groups):
+            sizes = [self._groups.count(group) for group in self._groups]
+            votes = 1 / np.array(sizes, dtype=np.float64)
+        else:
+            votes = self._least_variance()
         shares = (votes / votes.max()).tolist()
         return dict(zip(self._systems, shares, strict=True))
+
+    def _least_variance(self) -> Floats:
+        """Return the weights of the combination with the least variance, which follow
+        from error rates and shared errors; none is negative.
+        """
+        pairs_of_others = math.comb(self._group_count - 1, 2)
+        tolerance = TOLERANCE / math.sqrt(pairs_of_others)
+        rates = np.maximum(self._error_rates, LEAST_RATE)
+        shared = (rates[:, None] + rates[None] - self._matrix) / 2 / np.median(rates)
+        shared = np.where(self._related, np.maximum(shared, 0.0), 0.0)
+        np.fill_diagonal(shared, 0.0)
+        quotients = _shrunk(rates, tolerance)
+        # no system shares more errors than it makes
+        own = np.maximum(quotients, shared.max(axis=1))
+        np.fill_diagonal(shared, own)
+        shared += RIDGE * self._copies
+        # copies make the matrix singular: the shortest solution gives them equal votes
+        votes, *_ = np.linalg.lstsq(shared, np.ones(len(rates)), rcond=None)
+        return np.maximum(votes, 0.0)
 
     def estimates(self) -> dict[str, Estimate]:
         """Return the estimate of each system; none if there are fewer than three
@@ -142,7 +176,7 @@ class Agreement:
         list_count = len(self._distances)
         shares = np.full(list_count, 1 / list_count)
         counts = generator.multinomial(list_count, shares, SAMPLES)
-        drawn = _hats(self._sampled(counts.astype(np.float64)), self._groups)
+        drawn = _hats(self._sampled(counts.astype(np.float64)), self._related)
         lows, highs = np.percentile(drawn, (2.5, 97.5), axis=0)
         estimates = {}
         for index, name in enumerate(self._systems):
@@ -281,26 +315,45 @@ def _hat(distances: Floats, i: int, j: int, k: int) -> Any:
     return (distances[..., i, j] + distances[..., i, k] - distances[..., j, k]) / 2
 
 
-def _hats(matrices: Floats, groups: Sequence[int]) -> Floats:
+def _relatives(matrix: Floats, copies: Flags) -> Flags:
+    """Return which pairs of systems are relatives, (systems, systems).
+
+    Args:
+        matrix: The distance of each pair of systems (systems, systems).
+        copies: Which systems are of one group; they are relatives, too.
+    """
+    related = copies
+    for _ in range(ROUNDS):
+        rates = np.maximum(_hats(matrix[None], related)[0], LEAST_RATE)
+        are_near = matrix < RELATED * (rates[:, None] + rates[None])
+        related = copies | are_near
+    return related
+
+
+def _hats(matrices: Floats, related: Flags) -> Floats:
     """Return the estimate of each system in each sample: the median of its hats over
-    all pairs of systems of two other groups.
+    all pairs of other systems of which no two, with the system, are relatives.
 
     Args:
         matrices: The distances (samples, systems, systems).
-        groups: The group of each system; there are three groups or more.
+        related: Which pairs of systems are relatives (systems, systems).
 
     Returns:
-        Estimates of shape (samples, systems).
+        Estimates of shape (samples, systems). Where each pair of others has relatives,
+        all pairs count.
     """
-    system_count = len(groups)
+    system_count = len(related)
     estimates = np.zeros((len(matrices), system_count))
     for i in range(system_count):
-        others = [index for index in range(system_count) if groups[index] != groups[i]]
+        others = [index for index in range(system_count) if index != i]
+        independent = []
         hats = []
         for j, k in combinations(others, 2):
-            if groups[j] != groups[k]:
-                hats.append(_hat(matrices, i, j, k))
-        estimates[:, i] = np.median(np.stack(hats), axis=0)
+            hat = _hat(matrices, i, j, k)
+            hats.append(hat)
+            if not (related[i, j] or related[i, k] or related[j, k]):
+                independent.append(hat)
+        estimates[:, i] = np.median(np.stack(independent or hats), axis=0)
     return estimates
 
 
