@@ -81,7 +81,7 @@ def main() -> None:
             for seed in range(options.first, options.first + options.runs):
                 lists = made(seed, options.lists, options.size, columns)
                 config = RunConfig(
-                    decide=options.decision,
+                    decide=options.decide,
                     metrics=("wer",),
                     columns=tuple(f"random{column}" for column in range(columns)),
                     folds=5 if mode == "folds" else None,
