@@ -96,7 +96,7 @@ def main() -> None:
             of_folds = f", in a fold {in_folds}" if mode == "folds" else ""
             seconds = (cpu_seconds() - began) / options.runs
             print(
-                f"{mode} {options.decision}: {columns} columns: weights in {in_all}"
+                f"{mode} {options.decide}: {columns} columns: weights in {in_all}"
                 f"{of_folds} of {options.runs} runs, {seconds:.1f} s a run",
                 flush=True,
             )
