@@ -792,7 +792,7 @@ def chosen(files: dict[str, bytes], name: str) -> list[tuple[str, float]]:
 
 def measuring(line: Line) -> list[str]:
     """Return the options of a line that say how figures are measured."""
-    flags = {"--metric", "--stop-words", "--allow-missing", "--src"}
+    flags = {"--metric", "--stop-words", "--allow-missing", "--src", "--ref-format"}
     flags |= {*test_options.OF_METRICS.values()}
     kept: list[str] = []
     for unit in line.units:
