@@ -156,7 +156,8 @@ def sorted_by_score(
             score. Its hypothesis becomes the first, with a score above the best one. A
             text that the list does not have changes nothing.
     """
-    scores = combine(nbest, weights).tolist()
+    # A hypothesis that may not win has the least number: JSON has no minus infinity.
+    scores = np.maximum(combine(nbest, weights), -LARGEST).tolist()
     order = ranking(nbest, scores)
     chosen = [index for index in order if nbest.hypotheses[index].text == choice]
     if chosen and chosen[0] != order[0]:

@@ -796,8 +796,12 @@ def measuring(line: Line) -> list[str]:
     flags |= {*test_options.OF_METRICS.values()}
     kept: list[str] = []
     for unit in line.units:
-        if unit[0] in flags:
-            kept += unit
+        is_kept = False
+        for word in unit:
+            if word.startswith("--"):
+                is_kept = word in flags
+            if is_kept:
+                kept.append(word)
     return kept
 
 
