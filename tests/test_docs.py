@@ -556,6 +556,21 @@ def test_python_of_the_docs(
         assert capsys.readouterr().out
 
 
+def test_calls_of_python_in_the_docs_need_no_other_import() -> None:
+    """Each call `rescore.NAME(...)` of a page works after `import rescore`."""
+    calls = set()
+    for page in PAGES:
+        calls |= set(re.findall(r"\brescore(?:\.\w+)+(?=\()", page.read_text("utf-8")))
+    assert len(calls) > 10
+    code = "import sys, rescore\nfor name in sys.argv[1:]:\n    eval(name)\n"
+    # a name with several dots comes first: a later name may import its module
+    by_dots = sorted(calls, key=lambda name: -name.count("."))
+    done = subprocess.run(
+        [sys.executable, "-c", code, *by_dots], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr.splitlines()[-1]
+
+
 def test_signatures_beside_the_results_are_whole() -> None:
     """Each is one that `rescore` reads; no page shows one itself."""
     files = sorted((ROOT / "docs" / "results").glob("*.json"))
