@@ -9,6 +9,7 @@ import importlib.util
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -77,6 +78,15 @@ def nodes() -> Iterator[Any]:
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "WINDOW", 200)
+
+
+def without_start(done: Any) -> Any:
+    """Return what a command printed, without the lines about workers."""
+    lines = []
+    for line in done.stderr.splitlines(keepends=True):
+        if not re.search(r"(with Ray|workers? ready)$", line.rstrip()):
+            lines.append(line)
+    return replace(done, stderr="".join(lines))
 
 
 WORKERS = ("--engine", "ray", "--workers", "2")
@@ -191,7 +201,9 @@ def test_equal_bytes_of_models_that_listen(
     broken = rescore(
         "score", "l.jsonl", *lm, "-o", "bad.jsonl", "--engine", "ray", "--workers", "2"
     )
-    assert_one_line_error(broken, "utterance u2", "u2.wav: cannot be read as audio")
+    assert_one_line_error(
+        without_start(broken), "utterance u2", "u2.wav: cannot be read as audio"
+    )
 
 
 def questions() -> list[list[Question]]:
@@ -365,9 +377,9 @@ def test_what_was_done_before_is_not_blamed(
 
 @installed
 def test_an_error_of_the_user_in_a_worker(rescore: Run, nodes: Any) -> None:
-    assert_one_line_error(
-        rescore("score", LISTS, "--lm", "tta:nowhere", "--engine", "ray"), "nowhere"
-    )
+    done = rescore("score", LISTS, "--lm", "tta:nowhere", "--engine", "ray")
+    assert done.stderr.startswith("rescore: starting 2 workers with Ray\n")
+    assert_one_line_error(without_start(done), "nowhere")
 
 
 def test_an_address_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
