@@ -5,7 +5,7 @@ groups figures by.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from rescore.columns import RANK
 
@@ -17,6 +17,16 @@ _OTHERS = (
     *("text", "transcript", "transcription", "sentence"),
 )
 """Further keys of records that have a meaning."""
+
+
+class TextOfUtterance(NamedTuple):
+    """What a file of references or source texts says of an utterance."""
+
+    id: str
+    texts: tuple[str, ...]
+    place: str
+    fields: Mapping[str, str]
+    """Texts and whole numbers that no role has, such as an accent."""
 
 
 def fields_of(
