@@ -296,7 +296,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
     for name in ("hyp.seglst.json", "ref.seglst.json"):
         said = {"session_id": "talk", "speaker": "anna", "words": "an owl"}
         (folder / name).write_text(json.dumps([said]), encoding="utf-8")
-    for name in ("output.trn", "other.trn"):
+    for name in ("output.trn", "other.trn", "output.1688.trn", "other.1688.trn"):
         shutil.copy(folder / "ref.trn", folder / name)
     (folder / "names.txt").write_text(
         "\n".join(lists[0].references[0].split()), encoding="utf-8"
