@@ -636,8 +636,13 @@ def test_workers_have_the_priority_of_the_command(rescore: Run) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_with_one_line(number: int, tmp_path: Path) -> None:
     line = f"score {LISTS} --lm tta-small --engine ray --workers 1 -o {tmp_path / 'o'}"
+    # a shell starts processes in the background with SIGINT ignored
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from rescore.cli.main import main; main()"
+    )
     process = subprocess.Popen(
-        [sys.executable, "-m", "rescore", *line.split()],
+        [sys.executable, "-c", code, *line.split()],
         stderr=subprocess.PIPE,
         text=True,
     )
