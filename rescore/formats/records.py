@@ -170,8 +170,7 @@ class Records:
             role: `ref` or `src`.
 
         Yields:
-            The id of each record that has such texts, its texts, its place and its
-            fields.
+            What each record says that has such texts.
 
         Raises:
             UserError: A text is no text.

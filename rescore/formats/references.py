@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
+from rescore.formats.fields import with_fields
 from rescore.formats.matching import matched
 from rescore.formats.source import TAGS, InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
@@ -127,24 +128,7 @@ def with_references(
     texts = read_references(files, ids, escaped=not _have_entities(lists))
     _check_left_out(files, ids, "list", "lists", allow_missing)
     every = [replace(nbest, references=texts[nbest.id]) for nbest in lists]
-    return with_fields(every, files)
-
-
-def with_fields(lists: list[NbestList], files: Sequence[TextFile]) -> list[NbestList]:
-    """Return the lists with the fields of the files that they do not have themselves.
-
-    Args:
-        lists: The lists.
-        files: Files of references, of which the first with a field counts.
-    """
-    ids = [nbest.id for nbest in lists]
-    for file in files:
-        by_id = file.fields_of(ids)
-        for index, nbest in enumerate(lists):
-            more = by_id.get(nbest.id)
-            if more:
-                lists[index] = replace(nbest, fields={**more, **nbest.fields})
-    return lists
+    return with_fields(every, [file.fields for file in files])
 
 
 def _have_entities(lists: Iterable[NbestList]) -> bool:
@@ -250,7 +234,7 @@ class TextFile:
             translates or "src" in source.peek.keys
         )
         self.lines: list[str] = []
-        self._fields: dict[str, Mapping[str, str]] = {}
+        self.fields: dict[str, Mapping[str, str]] = {}
         """The fields of the utterances of a file of lists."""
         self.by_id: Texts | None = None
         """The texts of a file that surely has ids: of lists and of trn."""
@@ -270,7 +254,7 @@ class TextFile:
 
     def _texts_of_lists(self, source: Source, kind: str, sources: bool) -> Texts:
         """Return the references or source texts of lists."""
-        texts, self._fields = texts_by_id(source, kind, sources)
+        texts, self.fields = texts_by_id(source, kind, sources)
         if not texts:
             raise UserError(f"{self.path}: no {self._noun}s in it")
         return texts
@@ -391,16 +375,6 @@ class TextFile:
         if escaped:  # last: an escaped mark is none
             texts = tuple(map(undo_entities, texts))
         return texts
-
-    def fields_of(self, ids: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
-        """Return the fields of utterances, such as an accent, as far as the file has
-        fields.
-
-        Args:
-            ids: The utterances.
-        """
-        names = matched(ids, self._fields)
-        return {names.get(name, name): own for name, own in self._fields.items()}
 
     def left_out(self, ids: Sequence[str]) -> list[str]:
         """Return the utterances of the file, in its order, that are not among `ids`.
@@ -684,7 +658,7 @@ def read_best(
     lists = []
     for nbest in best_lists(hypotheses):
         lists.append(replace(nbest, references=references[nbest.id], header=header))
-    return with_fields(lists, files)
+    return with_fields(lists, [file.fields for file in files])
 
 
 def best_lists(texts: Mapping[str, tuple[str, ...]]) -> list[NbestList]:
