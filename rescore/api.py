@@ -496,6 +496,31 @@ def _error_rate(
     return value(metric, total(list_statistics(metric, lists), [0] * len(lists)))
 
 
+def spread(lists: Iterable[NbestList]) -> float | None:
+    """Return how much the first-pass scores of a list differ: the standard deviation of
+    each list, then the mean over the lists.
+
+    A model's card has this number of the lists that its weight was tuned on, as
+    `weight_spread`.
+
+    Args:
+        lists: The lists.
+
+    Returns:
+        The mean in nats; None if fewer than 20 lists have several hypotheses.
+
+    Raises:
+        UserError: The lists are damaged.
+
+    Example:
+        >>> f"{spread(read('data/dev.json')):.2f}"
+        '11.61'
+    """
+    from rescore import border
+
+    return border.checked_lists("spread", lists).spread
+
+
 def to_frame(lists: Iterable[NbestList]) -> Any:
     """Return a pandas (or else polars) table, one row per hypothesis: id, rank, text,
     scores, reference, source.

@@ -292,7 +292,17 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
     asked_for = [name for name in column_names if name not in plan.tuned_by_default]
     warn_of_constant(lists, asked_for)
     tuned = Tuned.on(plan.tuning_set, lists)
-    return tune_weights(plan.metric, lists, plan.tuned_columns, plan.tuning, tuned)
+    weights = tune_weights(plan.metric, lists, plan.tuned_columns, plan.tuning, tuned)
+    for bonus in plan.told_bonuses:
+        if not weights.weighs(bonus.name):
+            log.warning(
+                "the %s has no %sgain on %s: it is off; %s NUMBER sets it",
+                bonus.phrase,
+                "significant " if plan.tuning.bagging else "",
+                tuned.source,
+                bonus.option,
+            )
+    return weights
 
 
 def decide_all(

@@ -29,7 +29,13 @@ from rescore.expansion import (
     asked_expansions,
     with_needs_of_expansions,
 )
-from rescore.features import Reason, Situation, WeightKind, all_features
+from rescore.features import (
+    Reason,
+    Situation,
+    WeightedColumn,
+    WeightKind,
+    all_features,
+)
 from rescore.given import check_card_suits, given_weights, no_columns
 from rescore.lms import (
     LanguageModel,
@@ -102,6 +108,8 @@ class Plan:
     """
     tuning: TuningOptions = field(default_factory=TuningOptions)
     """How these weights are tuned."""
+    told_bonuses: tuple[WeightedColumn, ...] = ()
+    """The tuned bonuses of which a line says that they are 0."""
     tuned_by_default: tuple[str, ...] = ()
     """The names of columns whose weights are tuned though the user does not ask for
     them.
@@ -633,6 +641,7 @@ class _Resolver:
             plan,
             tuned_columns=columns,
             tuning=self._tuning(plan.decision),
+            told_bonuses=tuple(column for column in at.weighted if column.option),
             tuned_by_default=tuple(
                 column.name for column in at.weighted if column.by_default
             ),

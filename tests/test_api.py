@@ -427,6 +427,7 @@ def test_what_are_no_lists_is_said_in_one_line() -> None:
     for function in (
         rescore.tune,
         rescore.evaluate,
+        rescore.spread,
         rescore.to_frame,
         lambda lists: rescore.rerank(lists, 0.5),
     ):
@@ -460,6 +461,7 @@ TAKE_LISTS = {
     "compare": lambda lists: rescore.compare(LISTS, lists, brevity),
     "confidence": lambda lists: rescore.confidence(lists, {"s2s": 1.0}),
     "confidence dev": lambda lists: rescore.confidence(LISTS, {"s2s": 1.0}, lists),
+    "spread": rescore.spread,
     "to_frame": rescore.to_frame,
     "choose_all": (
         lambda lists: rescore.Rescorer(brevity, {"s2s": 1.0}).choose_all(lists)

@@ -296,7 +296,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
     for name in ("hyp.seglst.json", "ref.seglst.json"):
         said = {"session_id": "talk", "speaker": "anna", "words": "an owl"}
         (folder / name).write_text(json.dumps([said]), encoding="utf-8")
-    for name in ("output.trn", "other.trn"):
+    for name in ("output.trn", "other.trn", "output.1688.trn", "other.1688.trn"):
         shutil.copy(folder / "ref.trn", folder / name)
     (folder / "names.txt").write_text(
         "\n".join(lists[0].references[0].split()), encoding="utf-8"
@@ -554,6 +554,21 @@ def test_python_of_the_docs(
     for block in blocks:
         exec(block, {})
         assert capsys.readouterr().out
+
+
+def test_calls_of_python_in_the_docs_need_no_other_import() -> None:
+    """Each call `rescore.NAME(...)` of a page works after `import rescore`."""
+    calls = set()
+    for page in PAGES:
+        calls |= set(re.findall(r"\brescore(?:\.\w+)+(?=\()", page.read_text("utf-8")))
+    assert len(calls) > 10
+    code = "import sys, rescore\nfor name in sys.argv[1:]:\n    eval(name)\n"
+    # a name with several dots comes first: a later name may import its module
+    by_dots = sorted(calls, key=lambda name: -name.count("."))
+    done = subprocess.run(
+        [sys.executable, "-c", code, *by_dots], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr.splitlines()[-1]
 
 
 def test_signatures_beside_the_results_are_whole() -> None:

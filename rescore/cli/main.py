@@ -318,8 +318,12 @@ def main() -> None:
     except click.ClickException as error:
         _fail(f"{error.format_message()} (see --help)")
     except KeyboardInterrupt:
-        click.echo("rescore: interrupted", err=True)
-        sys.exit(130)
+        _interrupted(signal.SIGINT)
+    except SystemExit:
+        # not by its code: Ray replaces the exit of a signal with an exit of its own
+        if _RECEIVED:
+            _interrupted(_RECEIVED[0])
+        raise
     except UnicodeError as error:
         _fail(_about_bytes(error))
     except MemoryError:
@@ -411,8 +415,19 @@ def _end(number: int, frame: object) -> None:
     """
     for ignored in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
+    _RECEIVED.append(number)
     if number == signal.SIGINT:
         raise KeyboardInterrupt
+    sys.exit(128 + number)
+
+
+_RECEIVED: list[int] = []
+"""The signal that ends the program."""
+
+
+def _interrupted(number: int) -> NoReturn:
+    """End with the status of a signal."""
+    click.echo("rescore: interrupted", err=True)
     sys.exit(128 + number)
 
 

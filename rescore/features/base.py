@@ -94,6 +94,17 @@ class WeightedColumn:
     """Whether the weight is tuned though the user does not ask for it: then no warning
     says that the column is constant.
     """
+    option: str = ""
+    """The option that sets the bonus: a line names the option if the tuned bonus is 0.
+    Empty for a weight of which nobody expects a line.
+    """
+    subject: str = ""
+    """What this line calls the bonus; empty for the words of the option."""
+
+    @property
+    def phrase(self) -> str:
+        """The bonus in a sentence, such as `word bonus`."""
+        return self.subject or self.option.strip("-").replace("-", " ")
 
 
 @dataclass(slots=True, kw_only=True)

@@ -75,7 +75,7 @@ class TextCount(Feature):
         flag = self._option.about.flag(self._option.name)
         if bonus is True:
             at.note(f"{self._column} bonus", "tuned", flag)
-            yield WeightedColumn(self._column, WeightKind.BONUS)
+            yield WeightedColumn(self._column, WeightKind.BONUS, option=flag)
         else:
             at.note(f"{self._column} bonus", f"{bonus:g}", flag)
             yield WeightedColumn(self._column, WeightKind.BONUS, fixed=bonus)

@@ -118,7 +118,13 @@ class ListedWords(Feature):
         if boost is True:
             at.note("boost", "tuned", why)
             by_default = at.config.boost is None
-            yield WeightedColumn(LISTED, WeightKind.BONUS, by_default=by_default)
+            yield WeightedColumn(
+                LISTED,
+                WeightKind.BONUS,
+                by_default=by_default,
+                option="--boost",
+                subject="boost of listed words",
+            )
         else:
             at.note("boost", f"{boost:g}", why)
             yield WeightedColumn(LISTED, WeightKind.BONUS, fixed=boost)

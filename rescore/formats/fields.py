@@ -4,11 +4,16 @@ groups figures by.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from rescore.columns import RANK
+from rescore.formats.matching import matched
+from rescore.nbest import NbestList
 
+Fields = Mapping[str, str]
+"""Texts and whole numbers of an utterance, by their keys."""
 LONGEST = 100
 """Characters of the value of a field at most; a longer text is no name of a group."""
 
@@ -17,6 +22,16 @@ _OTHERS = (
     *("text", "transcript", "transcription", "sentence"),
 )
 """Further keys of records that have a meaning."""
+
+
+class TextOfUtterance(NamedTuple):
+    """What a file of references or source texts says of an utterance."""
+
+    id: str
+    texts: tuple[str, ...]
+    place: str
+    fields: Mapping[str, str]
+    """Texts and whole numbers that no role has, such as an accent."""
 
 
 def fields_of(
@@ -56,3 +71,24 @@ def keys_with_roles(*layouts: Any) -> frozenset[str]:
         keys.update(layout.text, layout.score, layout.id, layout.ref, layout.src)
         keys.update(layout.systems, layout.columns.values())
     return frozenset(keys)
+
+
+def with_fields(
+    lists: Sequence[NbestList], fields_of_files: Sequence[Mapping[str, Fields]]
+) -> list[NbestList]:
+    """Return the lists with the fields of files that they do not have themselves.
+
+    Args:
+        lists: The lists.
+        fields_of_files: The fields by id, of each file; the first with a field counts.
+    """
+    ids = [nbest.id for nbest in lists]
+    every = list(lists)
+    for by_id in fields_of_files:
+        names = matched(ids, by_id)
+        renamed = {names.get(name, name): own for name, own in by_id.items()}
+        for index, nbest in enumerate(every):
+            more = renamed.get(nbest.id)
+            if more:
+                every[index] = replace(nbest, fields={**more, **nbest.fields})
+    return every

@@ -24,7 +24,7 @@ from rescore.columns import FIRST_PASS, RANK, Column
 from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats import paths
-from rescore.formats.fields import fields_of, keys_with_roles
+from rescore.formats.fields import TextOfUtterance, fields_of, keys_with_roles
 from rescore.formats.matching import part_of
 from rescore.formats.shaped import times_of
 from rescore.formats.shapes import shipped
@@ -161,9 +161,7 @@ class Records:
         )
         yield from grouped(apart(lists, source.warnings))
 
-    def texts(
-        self, source: Source, role: str
-    ) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    def texts(self, source: Source, role: str) -> Iterator[TextOfUtterance]:
         """Yield the references or source texts of records, which may have hypotheses,
         too. A text without hypotheses beside it has any role.
 
@@ -172,7 +170,7 @@ class Records:
             role: `ref` or `src`.
 
         Yields:
-            The id of each record that has such texts, its texts, and its place.
+            What each record says that has such texts.
 
         Raises:
             UserError: A text is no text.
@@ -184,7 +182,9 @@ class Records:
             identity = _identity(value, id_key) if id_key else str(number)
             texts = self._texts_of(value, role, place)
             if texts:
-                yield identity, texts, place
+                known = keys_with_roles(self, GENERIC)
+                fields = fields_of(value, known, texts)
+                yield TextOfUtterance(identity, texts, place, fields)
             elif first_of(value, (*self.text, *GENERIC.text), null=True) is None:
                 keys = ", ".join(list(value)[:8])[:200] or "none"
                 raise UserError(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
+from rescore.formats.fields import with_fields
 from rescore.formats.matching import matched
 from rescore.formats.source import TAGS, InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
@@ -126,7 +127,8 @@ def with_references(
     # sides are left as they are.
     texts = read_references(files, ids, escaped=not _have_entities(lists))
     _check_left_out(files, ids, "list", "lists", allow_missing)
-    return [replace(nbest, references=texts[nbest.id]) for nbest in lists]
+    every = [replace(nbest, references=texts[nbest.id]) for nbest in lists]
+    return with_fields(every, [file.fields for file in files])
 
 
 def _have_entities(lists: Iterable[NbestList]) -> bool:
@@ -232,6 +234,8 @@ class TextFile:
             translates or "src" in source.peek.keys
         )
         self.lines: list[str] = []
+        self.fields: dict[str, Mapping[str, str]] = {}
+        """The fields of the utterances of a file of lists."""
         self.by_id: Texts | None = None
         """The texts of a file that surely has ids: of lists and of trn."""
         if self.of_lists:
@@ -250,7 +254,7 @@ class TextFile:
 
     def _texts_of_lists(self, source: Source, kind: str, sources: bool) -> Texts:
         """Return the references or source texts of lists."""
-        texts = texts_by_id(source, kind, sources)
+        texts, self.fields = texts_by_id(source, kind, sources)
         if not texts:
             raise UserError(f"{self.path}: no {self._noun}s in it")
         return texts
@@ -654,7 +658,7 @@ def read_best(
     lists = []
     for nbest in best_lists(hypotheses):
         lists.append(replace(nbest, references=references[nbest.id], header=header))
-    return lists
+    return with_fields(lists, [file.fields for file in files])
 
 
 def best_lists(texts: Mapping[str, tuple[str, ...]]) -> list[NbestList]:

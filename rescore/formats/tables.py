@@ -13,7 +13,7 @@ from typing import IO, Any
 from rescore.columns import FIRST_PASS, RANK, SUM
 from rescore.errors import UserError, counted
 from rescore.files import opened
-from rescore.formats.fields import fields_of
+from rescore.formats.fields import TextOfUtterance, fields_of, keys_with_roles
 from rescore.formats.records import (
     GENERIC,
     ROLES,
@@ -118,9 +118,7 @@ class DelimitedTable:
         has_ids = not lower.isdisjoint(GENERIC.id)
         return has_ids and _text_column(names, role) is not None
 
-    def texts(
-        self, source: Source, role: str
-    ) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    def texts(self, source: Source, role: str) -> Iterator[TextOfUtterance]:
         """Yield the references or source texts of a table, which may have hypotheses,
         too. A text without hypotheses beside it has any role.
 
@@ -129,7 +127,8 @@ class DelimitedTable:
             role: `ref` or `src`.
 
         Yields:
-            The id of each line with such a text, the text, and its place.
+            The id of each line with such a text, the text, its place, and the cells of
+            other columns.
 
         Raises:
             UserError: A line has another number of cells.
@@ -139,9 +138,13 @@ class DelimitedTable:
         column = _text_column(names, role)
         if column is None:
             return
+        known = {column, *keys_with_roles(GENERIC)}
+        if id_column is not None:
+            known.add(id_column)
         for number, (row, place) in enumerate(self._cells(source, names), 1):
             identity = without_blanks(_cell(row, id_column)) or str(number)
-            yield identity, (line(row[column]),), place
+            fields = fields_of(row, known)
+            yield TextOfUtterance(identity, (line(row[column]),), place, fields)
 
     def _cells(
         self, source: Source, names: list[str]

@@ -4,9 +4,10 @@ reader for both roles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rescore.formats.fields import TextOfUtterance
 from rescore.formats.source import ReadOptions, Source, sniff
 from rescore.formats.text import duplicated
 from rescore.parts import FORMATS
@@ -31,8 +32,11 @@ TABLES = ("tsv", "csv")
 """Formats of tables, whose first line names the columns."""
 
 
-def texts_by_id(source: Source, kind: str, sources: bool) -> dict[str, tuple[str, ...]]:
-    """Return the references or source texts of lists, of a table, or of records.
+def texts_by_id(
+    source: Source, kind: str, sources: bool
+) -> tuple[dict[str, tuple[str, ...]], dict[str, Mapping[str, str]]]:
+    """Return the references or source texts of lists, of a table, or of records, and
+    the fields beside them.
 
     Args:
         source: The file.
@@ -40,33 +44,34 @@ def texts_by_id(source: Source, kind: str, sources: bool) -> dict[str, tuple[str
         sources: Whether source texts are read, not references.
 
     Returns:
-        The texts by id, in the order of the file.
+        The texts by id, in the order of the file; and the fields by id.
 
     Raises:
         UserError: An id has two different texts.
     """
     texts: dict[str, tuple[str, ...]] = {}
+    fields: dict[str, Mapping[str, str]] = {}
     places: dict[str, str] = {}
-    for name, own, place in _texts_with_ids(source, FORMATS[kind], sources):
-        if texts.setdefault(name, own) != own:
-            raise duplicated(name, place, places[name])
-        places.setdefault(name, place)
-    return texts
+    for own in _texts_with_ids(source, FORMATS[kind], sources):
+        if texts.setdefault(own.id, own.texts) != own.texts:
+            raise duplicated(own.id, own.place, places[own.id])
+        places.setdefault(own.id, own.place)
+        fields.setdefault(own.id, own.fields)
+    return texts, fields
 
 
 def _texts_with_ids(
     source: Source, reader: Any, sources: bool
-) -> Iterator[tuple[str, tuple[str, ...], str]]:
-    """Yield the id, the references or the source text, and the place of each list or
-    row that has these.
-    """
+) -> Iterator[TextOfUtterance]:
+    """Yield the references or the source text of each list or row that has these."""
     if hasattr(reader, "texts"):
         yield from reader.texts(source, "src" if sources else "ref")
         return
     # some formats need a size to read hypotheses
     for number, nbest in enumerate(reader.read(source, ReadOptions(size=1)), 1):
         place = nbest.place or f"{source.name}: list {number}"
-        if sources and nbest.source is not None:
-            yield nbest.id, (nbest.source,), place
-        elif nbest.references and not sources:
-            yield nbest.id, nbest.references, place
+        texts = nbest.references
+        if sources:
+            texts = () if nbest.source is None else (nbest.source,)
+        if texts:
+            yield TextOfUtterance(nbest.id, texts, place, nbest.fields)

@@ -45,17 +45,33 @@ def recommended_weight(spec: str) -> float:
             f"--lm {spec}: no such file or folder, so no recommended_weight; give a"
             " model that exists"
         )
-    try:
-        weight = float(card_value(path, "recommended_weight") or "none")
-    except ValueError:
-        weight = -1.0
-    if not 0 <= weight <= 1:
+    weight = weight_of(path)
+    if weight is None:
         place = path / "README.md" if path.is_dir() else path
         raise UserError(
             f"{place}: no recommended_weight between 0 and 1 in its card; give --dev"
             " LISTS or --weight NUMBER"
         )
     return weight
+
+
+def weight_of(folder: Path) -> float | None:
+    """Return the weight that the card of a model recommends.
+
+    Args:
+        folder: The folder of the model.
+
+    Returns:
+        The weight; None if the card has no weight between 0 and 1.
+
+    Raises:
+        UserError: The card cannot be read.
+    """
+    try:
+        weight = float(card_value(folder, "recommended_weight") or "none")
+    except ValueError:
+        return None
+    return weight if 0 <= weight <= 1 else None
 
 
 WEIGHT_SPREAD = "weight_spread"

@@ -310,6 +310,15 @@ class Record:
         return self.main.metric if self.main else None
 
     @property
+    def baseline(self) -> str:
+        """The first pass as tables name it; of several systems it is their mixture,
+        also where the lists have no references.
+        """
+        if self.main:
+            return self.main.baseline
+        return MIXTURE if self.mixture else FIRST
+
+    @property
     def is_best(self) -> bool:
         """Whether the best score chose the texts."""
         return self.decision == BEST

@@ -12,7 +12,7 @@ from rescore.decision.mixture import named
 from rescore.errors import counted
 from rescore.parts import METRICS
 from rescore.reports import groups
-from rescore.reports.figures import FIRST, MIXTURE, SHORT, Row
+from rescore.reports.figures import FIRST, SHORT, Row
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.styles import figure, p_phrase, text
 from rescore.tuning.phrases import (
@@ -172,10 +172,7 @@ def render(results: Record) -> str:
     size = results.size
     if results.ref_words is not None:
         size += f", {counted(results.ref_words, 'reference word')}"
-    baseline = MIXTURE if results.mixture else FIRST
-    if results.main:
-        baseline = results.main.baseline
-    change = change_of(results.changed, baseline)
+    change = change_of(results.changed, results.baseline)
     lines.append(f"{size}; {counted(results.changed, 'utterance')} {change}")
     signatures = [measured.signature for measured in results.metrics]
     lines += signatures or [results.signature]
@@ -240,7 +237,7 @@ def _first_pass_line(results: Record) -> str:
     weights_from = "" if results.origin == FIRST else f" ({results.origin})"
     if results.scale == 0:
         return f"weights: none, at scale 0 all hypotheses count alike{weights_from}"
-    baseline = results.main.baseline if results.main else FIRST
+    baseline = results.baseline
     voting = []
     if results.mixture:
         votes = results.mixture.votes

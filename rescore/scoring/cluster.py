@@ -14,9 +14,13 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
+import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +46,10 @@ CONNECTING = 30.0
 """Seconds to wait for a running cluster to answer."""
 STARTING = 600.0
 """Seconds to wait for a worker, where none is left."""
+ANSWERING = 3600.0
+"""Seconds to wait for the scores of a batch."""
+NOTICE = 60.0
+"""Seconds between two lines that say what is waited for."""
 OBJECT_STORE = 256 << 20
 """Bytes of shared memory of a cluster that is started here: only texts and scores go
 through it.
@@ -123,6 +131,8 @@ class Cluster:
         """Workers by Ray's reference to the facts about their models."""
         self._ready: deque[Any] = deque()
         """Workers that have loaded their models; they are given questions in turn."""
+        self._all_ready = False
+        """Whether a line has said that all workers are ready."""
         self._started_here = self._connect(address)
         try:
             self._size, needs = self._plan(computing, workers)
@@ -132,6 +142,7 @@ class Cluster:
             self._actor = self._ray.remote(**needs, max_restarts=0)(_Holder)
             folder = None if cache is None else str(Path(cache).absolute())
             self._arguments = ([_absolute(spec) for spec in specs], computing, folder)
+            log.info("starting %s with Ray", counted(self._size, "worker"))
             for _ in range(self._size):
                 self._start()
             self.models = [
@@ -146,6 +157,9 @@ class Cluster:
         """Join or start a cluster; return whether it was started or joined here."""
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        # By default Ray's workers get the lowest priority but four (nice 15): on a busy
+        # machine they hardly compute.
+        os.environ.setdefault("RAY_worker_niceness", "0")
         if self._ray.is_initialized():
             return False
         settings: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
@@ -157,7 +171,8 @@ class Cluster:
             settings["include_dashboard"] = False
             settings["object_store_memory"] = OBJECT_STORE
         try:
-            self._ray.init(**settings)
+            with _kept_signals():
+                self._ray.init(**settings)
         # also plain Exception, as where a node starts slowly
         except Exception as error:
             reason = (str(error) or type(error).__name__).splitlines()[0]
@@ -193,7 +208,7 @@ class Cluster:
         """
         references: list[Any] = []
         if self._loading:
-            references, _ = self._ray.wait(list(self._loading), timeout=seconds)
+            references = self._wait(list(self._loading), seconds, "the first worker")
         facts: list[About] = []
         for reference in references:
             worker = self._loading.pop(reference)
@@ -207,12 +222,36 @@ class Cluster:
             except self._ray.exceptions.RayTaskError as error:
                 raise _user_error(error) from None
             self._ready.append(worker)
+            self._report_ready()
         if not self._ready:
             raise UserError(
                 f"--engine ray: no worker could be started within {seconds:.0f} s; give"
                 " fewer --workers"
             )
         return facts
+
+    def _wait(self, references: list[Any], seconds: float, what: str) -> list[Any]:
+        """Return the references with a result, after at most some seconds; say from
+        time to time what is waited for.
+        """
+        began = time.monotonic()
+        waited = 0.0
+        while True:
+            left = max(0.0, seconds - waited)
+            ready, _ = self._ray.wait(references, timeout=min(NOTICE, left))
+            waited = time.monotonic() - began
+            if ready or waited >= seconds:
+                return list(ready)
+            log.info("--engine ray: waiting for %s, %.0f s", what, waited)
+
+    def _report_ready(self) -> None:
+        """Say that the first worker is ready, and once that all workers are ready."""
+        if self._all_ready:
+            return
+        ready = len(self._ready)
+        self._all_ready = ready == self._size
+        if ready == 1 or self._all_ready:
+            log.info("%d of %s ready", ready, counted(self._size, "worker"))
 
     def stream(
         self, rank: int, batches: Iterable[Sequence[Question]]
@@ -256,6 +295,13 @@ class Cluster:
         )
         for _ in range(ATTEMPTS):
             worker, reference = task
+            texts = counted(len(questions), "text")
+            if not self._wait([reference], ANSWERING, f"the scores of {texts}"):
+                raise UserError(
+                    f"--engine ray: {where}: no worker answered within"
+                    f" {ANSWERING:.0f} s; give a smaller --batch-tokens or more"
+                    " --workers"
+                )
             try:
                 scores: list[TokenScores] = self._ray.get(reference)
                 return scores
@@ -310,6 +356,22 @@ class _Holder:
     def score(self, rank: int, questions: list[Question]) -> list[TokenScores]:
         """Return the scores of questions by the model of this number."""
         return self._models[rank].score(questions)
+
+
+@contextmanager
+def _kept_signals() -> Iterator[None]:
+    """Give SIGINT and SIGTERM back to their handlers at the end of the context: Ray
+    replaces the handlers, and at SIGTERM it would print the stack of the process.
+    """
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handlers[number] = signal.getsignal(number)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _check_address(address: str) -> None:

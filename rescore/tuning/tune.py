@@ -23,7 +23,6 @@ from rescore.metrics.base import (
     is_better,
     text_statistics,
 )
-from rescore.metrics.listed import LISTED
 from rescore.metrics.significance import in_order
 from rescore.nbest import NbestList, columns_for, new_word_origins_in
 from rescore.signature import column_records
@@ -78,13 +77,6 @@ def tune_weights(
     tuned = tuned or Tuned.on("dev", lists)
     check_measurable(metric, lists, "weights cannot be tuned on them")
     weights = _searched(metric, lists, columns, options, tuned)
-    if LISTED in options.bonuses and not weights.weighs(LISTED):
-        log.warning(
-            "the boost of listed words has no %sgain on %s: it is off;"
-            " --boost NUMBER sets it",
-            "significant " if options.bagging else "",
-            tuned.source,
-        )
     weights = _without_influence(metric, lists, columns, weights)
     if tuned.held_out or Dataset.of(lists).header.systems:
         return weights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.conftest import Run, assert_one_line_error
@@ -23,10 +24,19 @@ def test_the_format_stays(rescore: Run, tmp_path: Path) -> None:
         and 0.5 < float(heard[3]) < 1
     )
     (tmp_path / "plain.txt").write_text("the sun is out\n", encoding="utf-8")
-    nothing = rescore("correct", "plain.txt", "--words", "terms.txt", "--explain", "-")
-    assert nothing.stdout == "the sun is out\n" and nothing.stderr.startswith(
-        "rescore: nothing to correct; a lower"
-    )
+    nothing = ("correct", "plain.txt", "--words", "terms.txt", "--explain", "-")
+    for threshold in (None, 1.0, 0.3, 0.25, 0.01):
+        more = () if threshold is None else ("--threshold", str(threshold))
+        done_nothing = rescore(*nothing, *more)
+        assert done_nothing.stdout == "the sun is out\n"
+        advice = re.fullmatch(
+            r"rescore: nothing to correct; a lower --threshold \(such as (.*)\)"
+            r" corrects more\n",
+            done_nothing.stderr,
+        )
+        assert advice and 0 < float(advice[1]) < (threshold or 0.62)
+    lowest = rescore(*nothing, "--threshold", "0")
+    assert lowest.stderr == "rescore: nothing to correct\n"
     shown = rescore("correct", "talk.trn", "--words", "terms.txt", "--explain", "-")
     assert shown.stdout == done.stdout and shown.stderr == (
         tmp_path / "why.txt"

@@ -1,10 +1,11 @@
 """Each option of a bonus, of the package or of a feature from outside, is refused as
-`tune` where nothing is tuned, sets a weight as a number, and is tuned without any
-language model.
+`tune` where nothing is tuned, sets a weight as a number, is told if it is tuned to 0,
+and is tuned without any language model.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -83,3 +84,24 @@ def test_nothing_to_tune_is_still_refused() -> None:
         rescore.tune(lists())
     with pytest.raises(UserError, match="no column of LM scores"):
         rescore.tune(lists(), **{OWN: False})
+
+
+@pytest.mark.parametrize("bagging", [True, False])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_tuned_bonus_of_0_is_told(
+    name: str, bagging: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "rescore")
+    dev = lists()
+    for nbest in dev:
+        nbest.references = (nbest.hypotheses[0].text,)
+    flag = options()[name].about.flag(name)
+    gain = "no significant gain" if bagging else "no gain"
+    line = f"has {gain} on dev: it is off; {flag} NUMBER sets it"
+    config = border.config_of("run", bagging=bagging, **{name: True})
+    outcome = pipeline.run(lists(), config, dev)
+    assert not outcome.weights.weights.get(COLUMNS[name])
+    assert caplog.text.count(line) == 1, caplog.text
+    caplog.clear()
+    pipeline.run(lists(), config, lists())
+    assert "it is off" not in caplog.text

@@ -1,7 +1,7 @@
 """Law: the weight of a model's card decides lists whose first-pass scores are like the
 scores that it was tuned on; for other lists there is an error that says what to do. The
-card of a network that hardly learned has no weight, and a weight that was not tuned on
-lists is applied with a warning.
+card of a network that hardly learned has no weight, an adapted network keeps the weight
+of its parent, and a weight that was not tuned on lists is applied with a warning.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rescore.columns import Column, Role
 from rescore.dataset import FEWEST, Dataset
 from rescore.given import NARROW
 from rescore.lms.backends import kind_of, shipped_models
-from rescore.lms.cards import recommended_weight, weight_spread
+from rescore.lms.cards import recommended_weight, weight_of, weight_spread
 from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import NeuralKind
 from rescore.lms.training import train
@@ -190,6 +190,35 @@ def test_few_updates(
         assert "give --dev LISTS or --folds 5 to tune it" in done.stderr
     else:
         assert_one_line_error(done, "no recommended_weight", "--dev")
+
+
+@pytest.mark.parametrize("few", [1, 2])
+@pytest.mark.parametrize("parent", ["0.41", "0", None])
+def test_an_adapted_network_keeps_the_weight_of_its_parent(
+    parent: str | None, few: int, rescore: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(train, "FEW_UPDATES", 10**6)
+    write_inputs("tta")
+    size = "--batch-tokens 300 --device cpu --held-out 20 --steps 1"
+    line = "train --lm tta --text text.txt --config tiny.json --out base"
+    assert rescore(*line.split(), *size.split()).returncode == 0
+    base = Path("base", "README.md")
+    card = base.read_text(encoding="utf-8")
+    assert weight_of(Path("base")) is None
+    if parent is not None:
+        head = f"---\nrecommended_weight: {parent}\nweight_spread: 1.5"
+        base.write_text(card.replace("---", head, 1), encoding="utf-8")
+    monkeypatch.setattr(train, "FEW_UPDATES", few)
+    line = "train --lm tta --text text.txt --init base --out mine"
+    assert rescore(*line.split(), *size.split()).returncode == 0
+    weight = weight_of(Path("mine"))
+    card = Path("mine", "README.md").read_text(encoding="utf-8")
+    assert weight_spread("tta:mine") is None
+    if parent is not None:
+        assert weight == float(parent)
+        assert "the weight of base, which the network started from" in card
+    else:
+        assert weight == (0.3 if few == 1 else None)
 
 
 @pytest.mark.parametrize("name", CARDS)

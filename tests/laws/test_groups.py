@@ -1,11 +1,13 @@
 """Law: the figures of a group are those of its lists alone, by every road that
-measures; every road that writes texts can undo Moses' tokenisation.
+measures, also where only the references name the groups; every road that writes texts
+can undo Moses' tokenisation.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +146,45 @@ def test_a_group_has_the_figures_of_its_lists(
     ]
     mean = record["groups"]["macro_mean"][metric.upper()][output]
     assert mean == pytest.approx(sum(of_groups) / 4)
+
+
+def write_references(kind: str) -> str:
+    """Write the references with the accents; return the name of the file."""
+    path = f"references.{kind}"
+    rows = []
+    for nbest in lists():
+        row = {"id": nbest.id, "text": nbest.references[0], **nbest.fields}
+        if kind in ("csv", "tsv"):
+            cells = [row["id"], row["text"], row.get("accent", "")]
+            rows.append(("," if kind == "csv" else "\t").join(cells))
+        else:
+            rows.append(json.dumps(row))
+    if kind in ("csv", "tsv"):
+        names = ("id", "text", "accent")
+        rows.insert(0, ("," if kind == "csv" else "\t").join(names))
+    Path(path).write_text("\n".join([*rows, ""]))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["lists", "jsonl", "csv", "tsv"])
+@pytest.mark.parametrize("road", ["run", "rerank", "eval", "eval texts"])
+def test_the_references_may_name_the_groups(folder: Path, road: str, kind: str) -> None:
+    plain = [replace(nbest, references=(), fields={}) for nbest in lists()]
+    formats.write(plain, "plain.jsonl")
+    best = [f"{nbest.hypotheses[0].text} ({nbest.id})" for nbest in plain]
+    Path("best.trn").write_text("\n".join([*best, ""]))
+    path = "best.trn" if road == "eval texts" else "plain.jsonl"
+    references = "l.jsonl" if kind == "lists" else write_references(kind)
+    line = [word.format(path) for word in ROADS[road.removesuffix(" texts")]]
+    record = figures(*line, "--ref", references, "--by", "accent")
+    expected = figures("eval", "l.jsonl", "--by", "accent", "--report", "-")
+    own = {}
+    for name, report in (("found", record), ("expected", expected)):
+        own[name] = [
+            [group["name"], *list(group["values"]["WER"].values())[:1]]
+            for group in report["groups"]["groups"]
+        ]
+    assert own["found"] == own["expected"]
 
 
 @pytest.mark.parametrize("style", list(STYLES))

@@ -7,11 +7,14 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
+import logging
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -75,6 +78,15 @@ def nodes() -> Iterator[Any]:
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "WINDOW", 200)
+
+
+def without_start(done: Any) -> Any:
+    """Return what a command printed, without the lines about workers."""
+    lines = []
+    for line in done.stderr.splitlines(keepends=True):
+        if not re.search(r"(with Ray|workers? ready)$", line.rstrip()):
+            lines.append(line)
+    return replace(done, stderr="".join(lines))
 
 
 WORKERS = ("--engine", "ray", "--workers", "2")
@@ -189,7 +201,9 @@ def test_equal_bytes_of_models_that_listen(
     broken = rescore(
         "score", "l.jsonl", *lm, "-o", "bad.jsonl", "--engine", "ray", "--workers", "2"
     )
-    assert_one_line_error(broken, "utterance u2", "u2.wav: cannot be read as audio")
+    assert_one_line_error(
+        without_start(broken), "utterance u2", "u2.wav: cannot be read as audio"
+    )
 
 
 def questions() -> list[list[Question]]:
@@ -363,9 +377,9 @@ def test_what_was_done_before_is_not_blamed(
 
 @installed
 def test_an_error_of_the_user_in_a_worker(rescore: Run, nodes: Any) -> None:
-    assert_one_line_error(
-        rescore("score", LISTS, "--lm", "tta:nowhere", "--engine", "ray"), "nowhere"
-    )
+    done = rescore("score", LISTS, "--lm", "tta:nowhere", "--engine", "ray")
+    assert done.stderr.startswith("rescore: starting 2 workers with Ray\n")
+    assert_one_line_error(without_start(done), "nowhere")
 
 
 def test_an_address_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -515,3 +529,127 @@ def test_many_files(rescore: Run, tmp_path: Path) -> None:
     whole = rescore("convert", "parts/part-1.jsonl", "parts/part-2.jsonl").stdout
     assert whole.count("\n") == 2
     assert rescore("convert", "parts").stdout == whole
+
+
+class SilentRay(LosingRay):
+    """Workers of which some load their models, and that answer no question."""
+
+    def __init__(self, loads: bool) -> None:
+        self.loads = loads
+
+    def is_initialized(self) -> bool:
+        return False
+
+    def init(self, **settings: object) -> None:
+        """Replace the handlers, as Ray does."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)
+
+    def wait(
+        self, references: list[Any], timeout: float
+    ) -> tuple[list[Any], list[Any]]:
+        time.sleep(timeout)
+        return ([], references) if not self.loads else super().wait(references, timeout)
+
+    def shutdown(self) -> None:
+        pass
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> SilentRay:
+    ray = SilentRay(loads=True)
+    monkeypatch.setattr(engine, "_import_ray", lambda: ray)
+    monkeypatch.setattr(engine, "STARTING", 0.3)
+    monkeypatch.setattr(engine, "ANSWERING", 0.3)
+    monkeypatch.setattr(engine, "NOTICE", 0.1)
+    return ray
+
+
+def test_workers_that_do_not_start(
+    silent: SilentRay, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Lines say what is waited for, and one line ends it."""
+    caplog.set_level(logging.INFO, "rescore")
+    silent.loads = False
+    with pytest.raises(UserError, match=r"^--engine ray: no worker could be started"):
+        Cluster(["tta"], DEFAULT, None, workers=2)
+    assert caplog.messages[0] == "starting 2 workers with Ray"
+    assert caplog.messages[1].startswith("--engine ray: waiting for the first worker")
+
+
+def test_workers_that_do_not_answer(
+    silent: SilentRay, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "rescore")
+    cluster = Cluster(["tta"], DEFAULT, None, workers=1)
+    assert caplog.messages == ["starting 1 worker with Ray", "1 of 1 worker ready"]
+    silent.loads = False
+    silent_scores = cluster.models[0].stream([without_context(["a"])])
+    with pytest.raises(UserError, match=r"^--engine ray: .*no worker answered within"):
+        next(silent_scores)
+    assert "waiting for the scores of 1 text" in caplog.text
+
+
+def test_all_workers_are_ready_once(
+    silent: SilentRay, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "rescore")
+    cluster = Cluster(["tta"], DEFAULT, None, workers=3)
+    batches = [without_context([text]) for text in "abcdef"]
+    assert len(list(cluster.models[0].stream(batches))) == 6
+    ready = [line for line in caplog.messages if line.endswith("ready")]
+    assert ready == ["1 of 3 workers ready", "3 of 3 workers ready"]
+
+
+def test_ray_keeps_the_handlers_of_signals(silent: SilentRay) -> None:
+    """Else Ray prints the stack of the process at SIGTERM."""
+    before = [signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)]
+    ours = [lambda *arguments: None, lambda *arguments: None]
+    try:
+        signal.signal(signal.SIGINT, ours[0])
+        signal.signal(signal.SIGTERM, ours[1])
+        Cluster(["tta"], DEFAULT, None, workers=1)
+        assert signal.getsignal(signal.SIGINT) is ours[0]
+        assert signal.getsignal(signal.SIGTERM) is ours[1]
+    finally:
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGTERM, before[1])
+
+
+@installed
+def test_workers_have_the_priority_of_the_command(rescore: Run) -> None:
+    """By default Ray's workers run at nice 15, and a busy machine hardly runs them."""
+    code = (
+        "import os, ray\n"
+        "from rescore.scoring.cluster import Cluster\n"
+        "from rescore.lms.base import DEFAULT\n"
+        "cluster = Cluster(['tta-small'], DEFAULT, None, workers=1)\n"
+        "nice = ray.remote(num_cpus=0)(lambda: os.nice(0))\n"
+        "assert ray.get(nice.remote()) == os.nice(0)\n"
+        "cluster.close()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-400:]
+
+
+@installed
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_with_one_line(number: int, tmp_path: Path) -> None:
+    line = f"score {LISTS} --lm tta-small --engine ray --workers 1 -o {tmp_path / 'o'}"
+    # a shell starts processes in the background with SIGINT ignored
+    code = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
+        "from rescore.cli.main import main; main()"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *line.split()],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline() == "rescore: starting 1 worker with Ray\n"
+    process.send_signal(number)
+    _, rest = process.communicate(timeout=100)
+    assert process.returncode == 128 + number
+    assert rest.splitlines()[-1] == "rescore: interrupted"
+    assert len(rest.splitlines()) <= 2, rest

@@ -90,11 +90,25 @@ def command(own: Correction) -> None:
                             line = _line(change)
                             click.echo(line, file=explained, err=explained is None)
     if own.explain and not number:
-        click.echo(
-            "rescore: nothing to correct; a lower --threshold (such as 0.3) corrects"
-            " more",
-            err=True,
-        )
+        click.echo(f"rescore: nothing to correct{_advice(own.threshold)}", err=True)
+
+
+def _advice(threshold: float | None) -> str:
+    """Return what corrects more than a threshold; empty if nothing does.
+
+    Args:
+        threshold: The threshold of the user; None for the default.
+    """
+    if threshold == 0:
+        return ""
+    lower = LOWER
+    if threshold is not None:
+        lower = min(LOWER, threshold / 2)
+    return f"; a lower --threshold (such as {lower:.2g}) corrects more"
+
+
+LOWER = 0.3
+"""A threshold below the default."""
 
 
 def _targets(own: Correction) -> dict[str, Source]:

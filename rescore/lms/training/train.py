@@ -16,6 +16,7 @@ from rescore.files import make_folder, sha256, write_text
 from rescore.formats.text import read_lines
 from rescore.lms import checkpoint, lexicon
 from rescore.lms.base import Report, kind_of
+from rescore.lms.cards import weight_of
 from rescore.lms.devices import bound_kernels
 from rescore.lms.folders import TOKENS_PER_WORD, card_head
 from rescore.lms.kinds import NeuralKind
@@ -284,8 +285,13 @@ def _report_best(trainer: Trainer, report: Report) -> None:
 
 FEW_UPDATES = 100
 """Below this number of updates, a network that started from random weights is nearly
-random still: no weight is recommended for it.
+random still: no weight is recommended for it. The updates of the model that an adapted
+network started from do not count: they are not known.
 """
+
+
+USUAL_WEIGHT = 0.3
+"""The weight of a language model's score that the papers often found."""
 
 
 def _warn_of_few_updates(trainer: Trainer) -> None:
@@ -340,10 +346,11 @@ def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
         "trained_on": names,
         TOKENS_PER_WORD: f"{text.tokens / max(1, words):.2f}",
     }
-    weight = "none, because the network had few updates; tune it on lists of your own"
-    if options.start is not None or progress.step >= FEW_UPDATES:
-        own["recommended_weight"] = 0.3
-        weight = "0.3, the papers' usual value; tune it on lists of your own"
+    weight, reason = _recommended(options.start, progress.step)
+    written = "none"
+    if weight is not None:
+        own["recommended_weight"] = weight
+        written = f"{weight:g}"
     hub_task = "fill-mask" if kind_of(kind).is_pseudo(()) else "text-generation"
     card = f"""{card_head(hub_task, own, figures)}
 
@@ -356,10 +363,36 @@ def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
 | steps | {progress.step:,} of at most {batch}{kept} |
 | tokens seen | {progress.tokens:,} |
 {validation}
-| recommended weight | {weight} and write it here |
+| recommended weight | {written}, {reason}; tune it on lists of your own and write it here |
 | licence | yours to choose |
 """  # noqa: E501
     write_text(options.out / "README.md", card)
+
+
+def _recommended(start: Path | None, updates: int) -> tuple[float | None, str]:
+    """Return the weight that the card recommends, and the reason.
+
+    An adapted network keeps the weight of the model that it started from: its scores
+    differ little from the scores of that model, so the weight fits them better than a
+    value for any network. The card does not keep the spread of that weight's lists:
+    nobody has tuned the weight with the adapted network.
+
+    Args:
+        start: The folder of the model that the network started from; None for random
+            weights.
+        updates: The number of updates.
+
+    Returns:
+        The weight of the model's score, in [0, 1]; None for no weight.
+    """
+    if start is not None:
+        weight = weight_of(start)
+        if weight is not None:
+            name = _in_a_table(start.resolve().name)
+            return weight, f"the weight of {name}, which the network started from"
+    if updates < FEW_UPDATES:
+        return None, "because the network had few updates"
+    return USUAL_WEIGHT, "the papers' usual value"
 
 
 def _in_a_table(name: str) -> str:
