@@ -15,6 +15,8 @@ from rescore.tuning.weights import ERRORS, TriedAlone, Unproven
 
 MANY_COLUMNS = 2
 """Columns up to which a sentence names the weight of each."""
+MOST_NAMES = 8
+"""Names of columns that a line shows, at most."""
 
 
 def bonus_phrases(
@@ -88,6 +90,25 @@ def effective_weights(
     yield f"effective weights: unknown, because {why}"
 
 
+def untuned_parts(parts: Sequence[str], tuned: Collection[str]) -> Iterator[str]:
+    """Yield one line that names the parts of the toolkit's score that were not tuned,
+    if other columns were; nothing if all parts, or no other column, were tuned.
+
+    Args:
+        parts: The parts of the toolkit's score in the lists.
+        tuned: The columns whose weights were tuned, and the first pass.
+    """
+    untuned = [name for name in parts if name not in tuned]
+    if not untuned or not set(tuned) - {FIRST_PASS}:
+        return
+    shown = ", ".join(untuned[:MOST_NAMES])
+    if len(untuned) > MOST_NAMES:
+        shown += ", ..."
+    yield (
+        f"parts of the toolkit's score are not tuned ({shown}); --components tunes them"
+    )
+
+
 def notes(
     every: Sequence[Mapping[str, float]],
     columns: Mapping[str, Column],
@@ -138,11 +159,16 @@ def _useless_phrase(
 def _useless_models(
     every: Sequence[Mapping[str, float]], columns: Mapping[str, Column]
 ) -> list[str]:
-    """Return the columns of language models that have no weight in any fold."""
+    """Return the columns of language models, and the tuned parts of the toolkit's
+    score, that have no weight in any fold.
+    """
     useless = []
     for name, column in columns.items():
+        is_tuned = any(name in weights for weights in every)
         is_used = any(weights.get(name) for weights in every)
-        if column.role is Role.LM and not is_used:
+        is_model = column.role is Role.LM
+        is_part = column.role is Role.COMPONENT and is_tuned
+        if (is_model or is_part) and not is_used:
             useless.append(name)
     return useless
 

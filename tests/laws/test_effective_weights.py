@@ -238,6 +238,24 @@ def test_each_road_prints_them_once(road: str) -> None:
     assert [*told(line)] == [*TOOLKIT]
 
 
+ASKED_OF_TUNE = {
+    "--column decoder": ["ctc", "TM0.1", "TM0.2"],
+    "--column decoder --column ctc": ["TM0.1", "TM0.2"],
+    "--components": [],
+    "": [],
+}
+
+
+@pytest.mark.usefixtures("_in_folder")
+@pytest.mark.parametrize("asked", ASKED_OF_TUNE)
+def test_parts_that_are_not_tuned_are_named(asked: str) -> None:
+    done = run_main(*f"tune dev.jsonl {asked} --no-bagging -o w.json".split())
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"not tuned \((.*)\); --components", done.stderr)
+    names = ", ".join(ASKED_OF_TUNE[asked])
+    assert found == [names][: len(names)]
+
+
 @pytest.mark.usefixtures("_in_folder")
 def test_files_keep_them() -> None:
     for road in ("tune", "rerank"):
