@@ -43,6 +43,11 @@ from rescore.options import Declared, read_file
 WITHOUT_TEXT = InputProblem(
     "has no alternative with a text", "have no alternative with a text", "; left out"
 )
+IMPROBABLE = InputProblem(
+    "has a hypothesis without a probability above 0",
+    "have a hypothesis without a probability above 0",
+    "; their scores are not read, and the order of the file counts",
+)
 LAST_WORD = 0.2
 """Seconds that the last word of a text is taken to last if only starts are known."""
 
@@ -379,6 +384,8 @@ def _hypotheses(
             scores.append(_scaled(shape, [apart[rank - 1]], "score", of_alternative))
     # a service gives no confidence to some texts: the order of the file counts
     if None in scores and shape.scale == "probability":
+        if _is_users(shape) and (shape.score or shape.scores):
+            warnings.add("list", IMPROBABLE, place)
         return hypotheses
     for hypothesis, score in zip(hypotheses, scores, strict=True):
         if score is not None:
@@ -398,6 +405,11 @@ def _have_texts(shape: Shape, alternatives: Sequence[Any]) -> bool:
     return False
 
 
+def _is_users(shape: Shape) -> bool:
+    """Return whether a user describes the shape, not `shapes.toml`."""
+    return not shape.format
+
+
 def _scaled(shape: Shape, values: Sequence[Any], what: str, place: str) -> float | None:
     """Return the sum of scores as a natural log; None if a probability is 0."""
     numbers = [json_number(value, place, what) for value in values]
@@ -405,6 +417,12 @@ def _scaled(shape: Shape, values: Sequence[Any], what: str, place: str) -> float
         return -sum(numbers)
     if shape.scale == "log":
         return sum(numbers)
+    if _is_users(shape) and max(numbers, default=0.0) > 1:
+        raise UserError(
+            f"{place}: {what} is {max(numbers):g}, but a probability is at most 1; if"
+            ' it is a score or a cost, write scale = "log" or scale = "cost" in'
+            " the file of --shape"
+        )
     if any(number <= 0 for number in numbers):
         return None
     return sum(map(math.log, numbers))

@@ -159,16 +159,11 @@ def _useless_phrase(
 def _useless_models(
     every: Sequence[Mapping[str, float]], columns: Mapping[str, Column]
 ) -> list[str]:
-    """Return the columns of language models, and the tuned parts of the toolkit's
-    score, that have no weight in any fold.
-    """
+    """Return the columns of language models that have no weight in any fold."""
     useless = []
     for name, column in columns.items():
-        is_tuned = any(name in weights for weights in every)
         is_used = any(weights.get(name) for weights in every)
-        is_model = column.role is Role.LM
-        is_part = column.role is Role.COMPONENT and is_tuned
-        if (is_model or is_part) and not is_used:
+        if column.role is Role.LM and not is_used:
             useless.append(name)
     return useless
 

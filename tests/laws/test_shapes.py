@@ -442,3 +442,27 @@ def test_too_few_values_beside_the_results_are_an_error(
     options = own_shape(shape, tmp_path, **keys)
     with pytest.raises(UserError, match="1 value at "):
         list(formats.iterate([file], options=options))
+
+
+@pytest.mark.parametrize("number", [60, 1.5, 0, -0.5])
+def test_a_number_that_is_no_probability_is_told(
+    number: float, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "call.json"
+    hyps = [{"text": "an owl", "p": number}, {"text": "a cowl", "p": 0.5}]
+    file.write_text(json.dumps({"nbest": hyps}))
+    shape = Shape(
+        name="shape",
+        alternatives=("nbest[]",),
+        text=("text",),
+        score=("p",),
+        scale="probability",
+    )
+    options = own_shape(shape, tmp_path)
+    if number > 1:
+        with pytest.raises(UserError, match=f"p is {number:g}, but a probability"):
+            list(formats.iterate([file], options=options))
+        return
+    (nbest,) = formats.iterate([file], options=options)
+    assert len(nbest.hypotheses) == 2
+    assert "without a probability above 0" in caplog.text
