@@ -90,16 +90,17 @@ def effective_weights(
     yield f"effective weights: unknown, because {why}"
 
 
-def untuned_parts(parts: Sequence[str], tuned: Collection[str]) -> Iterator[str]:
+def untuned_parts(parts: Sequence[str], tuned: Mapping[str, float]) -> Iterator[str]:
     """Yield one line that names the parts of the toolkit's score that were not tuned,
-    if other columns were; nothing if all parts, or no other column, were tuned.
+    if all tuned weights are 0; else nothing.
 
     Args:
         parts: The parts of the toolkit's score in the lists.
-        tuned: The columns whose weights were tuned, and the first pass.
+        tuned: The weight of each tuned column, and of the first pass.
     """
     untuned = [name for name in parts if name not in tuned]
-    if not untuned or not set(tuned) - {FIRST_PASS}:
+    others = [weight for name, weight in tuned.items() if name != FIRST_PASS]
+    if not untuned or not others or any(others):
         return
     shown = ", ".join(untuned[:MOST_NAMES])
     if len(untuned) > MOST_NAMES:

@@ -24,7 +24,7 @@ from rescore.reports import files
 from rescore.reports.summary import render
 from rescore.tuning import Weights
 from rescore.tuning.components import Fit, toolkit_score
-from rescore.tuning.phrases import effective_weights
+from rescore.tuning.phrases import effective_weights, untuned_parts
 from tests.conftest import run_main, write_json
 
 TOOLKIT = {"decoder": 0.6, "ctc": 0.4, "TM0.1": -0.25, "TM0.2": 1.5}
@@ -238,22 +238,12 @@ def test_each_road_prints_them_once(road: str) -> None:
     assert [*told(line)] == [*TOOLKIT]
 
 
-ASKED_OF_TUNE = {
-    "--column decoder": ["ctc", "TM0.1", "TM0.2"],
-    "--column decoder --column ctc": ["TM0.1", "TM0.2"],
-    "--components": [],
-    "": [],
-}
-
-
-@pytest.mark.usefixtures("_in_folder")
-@pytest.mark.parametrize("asked", ASKED_OF_TUNE)
-def test_parts_that_are_not_tuned_are_named(asked: str) -> None:
-    done = run_main(*f"tune dev.jsonl {asked} --no-bagging -o w.json".split())
-    assert done.returncode == 0, done.stderr
-    found = re.findall(r"not tuned \((.*)\); --components", done.stderr)
-    names = ", ".join(ASKED_OF_TUNE[asked])
-    assert found == [names][: len(names)]
+def test_parts_that_are_not_tuned_are_named_beside_weights_of_0() -> None:
+    parts = ["ctc", "decoder"]
+    (line,) = untuned_parts(parts, {"s2s": 1.0, "lm": 0.0, "ctc": 0.0})
+    assert "(decoder); --components" in line
+    assert not list(untuned_parts(parts, {"s2s": 0.5, "lm": 0.5}))
+    assert not list(untuned_parts(parts, {"s2s": 1.0, "ctc": 0.0, "decoder": 0.0}))
 
 
 @pytest.mark.usefixtures("_in_folder")
