@@ -197,8 +197,9 @@ class RunConfig(Declared):
 
     metrics: tuple[str, ...] = option(
         (),
-        "Metric to report; by default bleu and chrf for lists with a source text, else"
-        " wer. May be repeated; weights are tuned for the first --metric.",
+        "Metric to report; by default bleu and chrf for lists with a source text and"
+        " lists of translation toolkits, else wer. May be repeated; weights are tuned"
+        " for the first --metric.",
         "--metric",
         group=MEASURES,
         choices=METRICS,

@@ -140,8 +140,8 @@ def command(
     \b
     rescore rerank test.tta.jsonl --weights weights.json --best test.trn
 
-    JSON Lines are read as a stream, unless --report, --table, --details (which print
-    the figures) or --ref is given.
+    JSON Lines are read as a stream, unless --report, --table, --details or --ref is
+    given. With --report, --table or --details the figures are printed, too.
     """
     reporting.check()
     measures = reporting.report or reporting.table or own.details

@@ -115,6 +115,39 @@ def _following(values: Sequence[Any], step: Step) -> list[Any]:
     return entries
 
 
+def is_missing(value: Any, path: str) -> bool:
+    """Return whether a value has entries that could have a place, and none of them has
+    it. Null, and a list without entries, could have any place.
+
+    Args:
+        value: Any JSON value.
+        path: The place.
+    """
+    found = [value]
+    for step in steps(path):
+        if step is None:
+            following = _following(found, step)
+        else:
+            following = [_at(each, step, _ABSENT) for each in found]
+        following = [each for each in following if each is not _ABSENT]
+        if found and not following and step is not None:
+            return True
+        found = [each for each in following if each is not None]
+    return False
+
+
+def joined(outer: str, inner: str) -> str:
+    """Return a place within another place.
+
+    Args:
+        outer: A place in a document.
+        inner: A place in the values at the outer place.
+    """
+    if not outer or not inner or inner.startswith("["):
+        return outer + inner
+    return f"{outer}.{inner}"
+
+
 def first(value: Any, paths: Sequence[str]) -> Any:
     """Return the value of the first place that has one; None if no place has.
 

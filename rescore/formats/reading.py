@@ -142,7 +142,10 @@ def iterate(
             warnings.add("file", UNREAD, source.name)
     warnings.report()
     if not seen:
-        raise UserError(f"{_names(paths)}: no N-best list in it")
+        raise UserError(
+            f"{_names(paths)}: no N-best list in it; for JSON of"
+            " another service, describe its places with --shape FILE"
+        )
 
 
 def _with_first_pass_named(options: ReadOptions, s2s: str) -> ReadOptions:

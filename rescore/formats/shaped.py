@@ -16,6 +16,7 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats import paths
+from rescore.formats.about import about_results, id_of_document, still_missing
 from rescore.formats.shapes import NUMBER, Shape, read_shape, shipped
 from rescore.formats.source import (
     NULL,
@@ -41,6 +42,11 @@ from rescore.options import Declared, read_file
 
 WITHOUT_TEXT = InputProblem(
     "has no alternative with a text", "have no alternative with a text", "; left out"
+)
+IMPROBABLE = InputProblem(
+    "has a hypothesis without a probability above 0",
+    "have a hypothesis without a probability above 0",
+    "; their scores are not read, and the order of the file counts",
 )
 LAST_WORD = 0.2
 """Seconds that the last word of a text is taken to last if only starts are known."""
@@ -142,21 +148,28 @@ class Shaped:
             segment_times: Whether words without times share the times of segments.
         """
         waiting: list[_Result] = []
+        unseen: dict[str, list[str]] = {}
+        if self._own is not None:
+            unseen = self._own[-1].places()
         for document, place in self._documents(source):
             shape = self._fitting(document) or self.shapes[-1]
+            unseen = still_missing(unseen, document)
             if not segment_times:
                 shape = replace(shape, finish="")
             results = results_of(shape, document, place, source.warnings)
-            name = paths.first(document, shape.id)
-            if name is None:
-                waiting += results
-                continue
-            for number, result in enumerate(results, 1):
-                identity = str(name)
-                if len(results) > 1:
-                    identity = f"{identity}-{number}"
-                yield _named(result, identity)
+            for result in results:
+                if result.id is None:
+                    waiting.append(result)
+                else:
+                    yield _named(result, result.id)
         yield from self._called_after_the_file(waiting, stem_of(source))
+        for key in unseen:
+            value = getattr(self.shapes[-1], key)
+            where = value if isinstance(value, str) else " or ".join(value)
+            raise UserError(
+                f"{source.name}: no part of it has the place {where[:100]};"
+                f" correct or remove {key} in the file of --shape"
+            )
 
     def _called_after_the_file(
         self, results: Sequence[_Result], stem: str
@@ -217,6 +230,7 @@ class _Result:
     """One result of a document."""
 
     hypotheses: list[Hypothesis]
+    id: str | None = None
     channel: str | None = None
     speaker: str | None = None
     references: tuple[str, ...] = ()
@@ -248,6 +262,7 @@ def results_of(
         of_result = f"{place}, phrase {number}" if shape.results else place
         alternatives.append((_alternatives(shape, result, of_result), of_result))
     _check_absent(shape, alternatives)
+    about = about_results(shape, document, found, place)
     results = []
     for number, (result, (own, of_result)) in enumerate(
         zip(found, alternatives, strict=True), 1
@@ -258,13 +273,18 @@ def results_of(
         results.append(
             _Result(
                 hypotheses,
+                about[number - 1].id,
                 _label(result, shape.channel, number),
                 _label(result, shape.speaker, number),
-                _references(shape, document, place),
-                _text_or_none(document, shape.src, place),
+                about[number - 1].references,
+                about[number - 1].source,
                 of_result,
             )
         )
+    whole_id = id_of_document(shape, document, place)
+    for number, one in enumerate(results, 1):
+        if one.id is None and whole_id is not None:
+            one.id = whole_id if len(results) == 1 else f"{whole_id}-{number}"
     return results
 
 
@@ -297,24 +317,6 @@ def _label(result: Any, path: str, number: int) -> str | None:
     if label is None or isinstance(label, (dict, list)):
         return None
     return "".join(str(label).split())
-
-
-def _text_or_none(document: Any, where: Sequence[str], place: str) -> str | None:
-    """Return a text of the document; None if the document has none."""
-    text = paths.first(document, where)
-    if text is not None and not isinstance(text, str):
-        raise UserError(f"{place}: {where[0]} is {json.dumps(text)[:40]}, not a text")
-    return text
-
-
-def _references(shape: Shape, document: Any, place: str) -> tuple[str, ...]:
-    """Return the references of a document."""
-    value = paths.first(document, shape.ref)
-    if isinstance(value, list):
-        texts = [_text_or_none({"ref": text}, ("ref",), place) for text in value]
-        return tuple(" ".join(text.split()) for text in texts if text is not None)
-    text = _text_or_none(document, shape.ref, place)
-    return () if text is None else (" ".join(text.split()),)
 
 
 def _alternatives(shape: Shape, result: Any, place: str) -> list[Any] | None:
@@ -382,6 +384,8 @@ def _hypotheses(
             scores.append(_scaled(shape, [apart[rank - 1]], "score", of_alternative))
     # a service gives no confidence to some texts: the order of the file counts
     if None in scores and shape.scale == "probability":
+        if _is_users(shape) and (shape.score or shape.scores):
+            warnings.add("list", IMPROBABLE, place)
         return hypotheses
     for hypothesis, score in zip(hypotheses, scores, strict=True):
         if score is not None:
@@ -401,6 +405,11 @@ def _have_texts(shape: Shape, alternatives: Sequence[Any]) -> bool:
     return False
 
 
+def _is_users(shape: Shape) -> bool:
+    """Return whether a user describes the shape, not `shapes.toml`."""
+    return not shape.format
+
+
 def _scaled(shape: Shape, values: Sequence[Any], what: str, place: str) -> float | None:
     """Return the sum of scores as a natural log; None if a probability is 0."""
     numbers = [json_number(value, place, what) for value in values]
@@ -408,6 +417,12 @@ def _scaled(shape: Shape, values: Sequence[Any], what: str, place: str) -> float
         return -sum(numbers)
     if shape.scale == "log":
         return sum(numbers)
+    if _is_users(shape) and max(numbers, default=0.0) > 1:
+        raise UserError(
+            f"{place}: {what} is {max(numbers):g}, but a probability is at most 1; if"
+            ' it is a score or a cost, write scale = "log" or scale = "cost" in'
+            " the file of --shape"
+        )
     if any(number <= 0 for number in numbers):
         return None
     return sum(map(math.log, numbers))

@@ -9,7 +9,7 @@ times. `rescore.formats.shaped` reads documents by their shapes.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
@@ -40,11 +40,11 @@ class Shape:
     lacks: tuple[str, ...] = ()
     """Places that a document of this shape lacks."""
     id: tuple[str, ...] = ()
-    """In the document: the id; else the name of the file is the id."""
+    """In a result or in the document: the id; else the name of the file is the id."""
     ref: tuple[str, ...] = ()
-    """In the document: the reference."""
+    """In a result or in the document: the reference."""
     src: tuple[str, ...] = ()
-    """In the document: the source text."""
+    """In a result or in the document: the source text."""
     results: str = ""
     """In the document: the results; by default the document is the only result."""
     channel: str = ""
@@ -111,6 +111,61 @@ class Shape:
         return all(paths.has(document, path) for path in self.needs) and not any(
             paths.has(document, path) for path in self.lacks
         )
+
+    def places(self) -> dict[str, list[str]]:
+        """Return the places of each key as places in the document. Keys whose value is
+        no place are left out, and keys without a value.
+        """
+        in_result = [self.results]
+        in_hypothesis = _within(in_result, self.alternatives)
+        in_part = _within(in_hypothesis, [self.parts])
+        words = _within(in_part, [self.words])
+        if self.words_beside:
+            words += _within(in_hypothesis, [self.words_beside])
+        about_list = ["", self.results] if self.results else [""]
+        channels = [self.channel] if self.channel != NUMBER else []
+        of_words = [] if self.text else words
+        places = {
+            "results": in_result,
+            "id": _within(about_list, self.id),
+            "ref": _within(about_list, self.ref),
+            "src": _within(about_list, self.src),
+            "channel": _within([*in_result, *of_words], channels),
+            "speaker": _within(in_result, [self.speaker]),
+            "alternatives": in_hypothesis,
+            "scores": _within(in_result, [self.scores]),
+            "parts": _within(in_hypothesis, [self.parts]),
+            "begin": _within(in_part, [self.begin]),
+            "finish": _within(in_part, [self.finish]),
+            "text": _within(in_part, self.text),
+            "score": _within(in_part, self.score),
+            "mean_of": _within(in_part, [self.mean_of]),
+            "words": words,
+            "words_beside": words,
+            "word": _within(words, self.word),
+            "start": _within(words, self.start),
+            "end": _within(words, self.end),
+            "duration": _within(words, self.duration),
+            "times": _within(in_part, [self.times]),
+            "delimiter": [self.delimiter],
+        }
+        if self.sparse:
+            del places["text"]
+        named = {}
+        for key, paths_of_key in places.items():
+            if paths_of_key and getattr(self, key) not in ("", ("",)):
+                named[key] = paths_of_key
+        return named
+
+
+def _within(outer: Sequence[str], inner: Sequence[str]) -> list[str]:
+    """Return inner places, each within each of the outer places; the empty list for
+    the empty place.
+    """
+    places = []
+    for path in outer:
+        places += [paths.joined(path, each) for each in inner if each or path]
+    return places
 
 
 _PATHS = (

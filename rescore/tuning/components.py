@@ -4,7 +4,8 @@ component has beside tuned weights: the number that a decoder needs.
 The weights of the sum follow from the lists by least squares. The sum is exact if no
 first-pass score differs from it by more than the precision of the scores: one unit in
 the last digit of each score, or a millionth of the score if this is more (toolkits add
-in float32).
+in float32). A component of whole numbers is a count, which toolkits do not round,
+unless the first pass has whole numbers, too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,11 @@ FLOAT32 = 1e-6
 """The share of a score by which sums of many tokens in float32 may differ."""
 CERTAIN = 0.005
 """The largest uncertainty of a weight of the sum, as a share of the largest weight."""
+
+ENOUGH = 10
+"""Hypotheses beyond the number of components with which the differences from the sum
+show how precise the scores are. With fewer, the weights fit the rounding.
+"""
 
 
 class Fit(StrEnum):
@@ -90,10 +96,12 @@ def toolkit_score(
     scaled, _, rank, singular = np.linalg.lstsq(scores / sizes, first_pass, rcond=None)
     weights = scaled / sizes
     differences = np.abs(first_pass - scores @ weights)
-    precision = _units(first_pass)
-    for values, weight in zip(scores.T, weights, strict=True):
-        precision += abs(weight) * _units(values)
-    uncertainty = precision.max() / (singular[-1] or 1e-300) / sizes
+    precision = _precision(first_pass, scores, weights)
+    error = precision.max()
+    if len(first_pass) >= len(names) + ENOUGH:
+        # scores can be more precise than their digits say: 3 may be 3.00000
+        error = min(error, differences.max())
+    uncertainty = error / (singular[-1] or 1e-300) / sizes
     fit = Fit.EXACT
     if (differences > precision).any():
         fit = Fit.INEXACT
@@ -115,6 +123,31 @@ def _scores(lists: Sequence[NbestList], names: Sequence[str]) -> tuple[Floats, F
     together = np.concatenate(rows, axis=1)
     finite = np.isfinite(together).all(axis=0)
     return together[0, finite], together[1:, finite].T
+
+
+def _precision(first_pass: Floats, scores: Floats, weights: Floats) -> Floats:
+    """Return by how much the rounding of scores can part each first-pass score from the
+    weighted sum, (hypotheses,), in nats.
+
+    Args:
+        first_pass: The first-pass scores, (hypotheses,).
+        scores: The components, (hypotheses, components).
+        weights: The weights of the sum, (components,).
+    """
+    rounded_to_whole = _whole(first_pass)
+    precision = _units(first_pass)
+    for values, weight in zip(scores.T, weights, strict=True):
+        if _whole(values) and not rounded_to_whole:
+            units = FLOAT32 * np.abs(values)
+        else:
+            units = _units(values)
+        precision += abs(weight) * units
+    return precision
+
+
+def _whole(scores: Floats) -> bool:
+    """Return whether all scores are whole numbers."""
+    return bool((scores == np.round(scores)).all())
 
 
 def _units(scores: Floats) -> Floats:

@@ -15,6 +15,8 @@ from rescore.tuning.weights import ERRORS, TriedAlone, Unproven
 
 MANY_COLUMNS = 2
 """Columns up to which a sentence names the weight of each."""
+MOST_NAMES = 8
+"""Names of columns that a line shows, at most."""
 
 
 def bonus_phrases(
@@ -86,6 +88,26 @@ def effective_weights(
             " or components depend on each other"
         )
     yield f"effective weights: unknown, because {why}"
+
+
+def untuned_parts(parts: Sequence[str], tuned: Mapping[str, float]) -> Iterator[str]:
+    """Yield one line that names the parts of the toolkit's score that were not tuned,
+    if all tuned weights are 0; else nothing.
+
+    Args:
+        parts: The parts of the toolkit's score in the lists.
+        tuned: The weight of each tuned column, and of the first pass.
+    """
+    untuned = [name for name in parts if name not in tuned]
+    others = [weight for name, weight in tuned.items() if name != FIRST_PASS]
+    if not untuned or not others or any(others):
+        return
+    shown = ", ".join(untuned[:MOST_NAMES])
+    if len(untuned) > MOST_NAMES:
+        shown += ", ..."
+    yield (
+        f"parts of the toolkit's score are not tuned ({shown}); --components tunes them"
+    )
 
 
 def notes(

@@ -23,7 +23,8 @@ from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.reports import files
 from rescore.reports.summary import render
 from rescore.tuning import Weights
-from rescore.tuning.phrases import effective_weights
+from rescore.tuning.components import Fit, toolkit_score
+from rescore.tuning.phrases import effective_weights, untuned_parts
 from tests.conftest import run_main, write_json
 
 TOOLKIT = {"decoder": 0.6, "ctc": 0.4, "TM0.1": -0.25, "TM0.2": 1.5}
@@ -140,6 +141,68 @@ def test_unknown_weights_are_told_in_one_line(name: str) -> None:
     assert why in line
 
 
+PARTS: dict[str, Callable[[np.random.Generator], float]] = {
+    "long": lambda draw: -40 * draw.random(),
+    "whole": lambda draw: -float(draw.integers(0, 9)),
+    "quarters": lambda draw: -float(draw.integers(0, 40)) / 4,
+    "one decimal": lambda draw: round(-40 * draw.random(), 1),
+    "large": lambda draw: -float(draw.integers(1_000, 90_000)),
+    "small": lambda draw: round(-0.01 * draw.random(), 5),
+    "same in all": lambda draw: -7.0,
+    "whole numbers of tens": lambda draw: -10.0 * draw.integers(0, 9),
+}
+"""Kinds of components: the scores of one hypothesis."""
+MIXED = (0.5, 0.3, -1.0, 0.2, 0.1, 0.25, 2.0, -0.4)
+KINDS = {
+    **{f"{number} components": [*PARTS][:number] for number in range(2, 9)},
+    **{f"only {kind}": [kind] * 3 for kind in PARTS if kind != "same in all"},
+    **{f"long and {kind}": ["long", kind] for kind in PARTS if kind != "long"},
+}
+
+
+def mixed(kinds: Sequence[str], missing: float = 0.0) -> list[NbestList]:
+    """Return lists whose first pass is the sum of components of some kinds.
+
+    Args:
+        kinds: The kind of each component.
+        missing: The size of a part of the sum that is no component.
+    """
+    draw = np.random.default_rng(11)
+    names = [f"TM0.{number}" for number in range(1, len(kinds) + 1)]
+    header = Header(records=dict.fromkeys(names, Column.component("made")))
+    every = []
+    for index in range(40):
+        hypotheses = []
+        for rank in range(4):
+            scores = [float(PARTS[kind](draw)) for kind in kinds]
+            total = float(np.dot(scores, MIXED[: len(kinds)]))
+            total += missing * draw.random()
+            columns = {"s2s": total, **dict(zip(names, scores, strict=True))}
+            hypotheses.append(Hypothesis(" ".join(WORDS[: rank + 1]), columns))
+        every.append(NbestList(f"u{index}", hypotheses, header=header))
+    return every
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_numbers_of_each_kind_tell_the_weights(name: str) -> None:
+    every = mixed(KINDS[name])
+    names = [column for column in every[0].hypotheses[0].scores if column != "s2s"]
+    toolkit = toolkit_score(every, names)
+    assert toolkit
+    assert toolkit.fit is Fit.EXACT
+    expected = pytest.approx(MIXED[: len(names)], rel=1e-3)
+    assert [*toolkit.weights.values()] == expected
+
+
+@pytest.mark.parametrize("name", ["only whole", "only quarters", "long and whole"])
+def test_a_missing_part_smaller_than_a_whole_number_is_told(name: str) -> None:
+    every = mixed(KINDS[name], missing=0.9)
+    names = [column for column in every[0].hypotheses[0].scores if column != "s2s"]
+    toolkit = toolkit_score(every, names)
+    assert toolkit
+    assert toolkit.fit is Fit.INEXACT
+
+
 def test_without_components_nothing_is_told() -> None:
     every = lists()
     outcome = pipeline.run(every, RunConfig(word_bonus=True, bagging=False), every)
@@ -173,6 +236,14 @@ def test_each_road_prints_them_once(road: str) -> None:
     printed = (done.stdout + done.stderr).splitlines()
     (line,) = [line for line in printed if line.startswith("effective weights: ")]
     assert [*told(line)] == [*TOOLKIT]
+
+
+def test_parts_that_are_not_tuned_are_named_beside_weights_of_0() -> None:
+    parts = ["ctc", "decoder"]
+    (line,) = untuned_parts(parts, {"s2s": 1.0, "lm": 0.0, "ctc": 0.0})
+    assert "(decoder); --components" in line
+    assert not list(untuned_parts(parts, {"s2s": 0.5, "lm": 0.5}))
+    assert not list(untuned_parts(parts, {"s2s": 1.0, "ctc": 0.0, "decoder": 0.0}))
 
 
 @pytest.mark.usefixtures("_in_folder")

@@ -1,5 +1,6 @@
 """What a shape says of a document is read from it: all texts, scores, words, times,
-channels and ids of a record that the shape itself describes.
+channels and ids of a record that the shape itself describes; a place that no part of
+the document has is an error.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from rescore import formats
+from rescore.errors import UserError
 from rescore.formats import paths
 from rescore.formats.shapes import NUMBER, Shape, read_shape, shipped
 from rescore.formats.source import ReadOptions, Source
@@ -321,12 +323,146 @@ def test_samples(name: str, tmp_path: Path) -> None:
 def test_a_users_file_says_the_same(name: str, tmp_path: Path) -> None:
     """The table of a shipped shape, given as --shape, reads the same lists."""
     shape = shipped()[name]
+    own_shape(shape, tmp_path)
+    own = read_shape(str(tmp_path / "mine.toml"))
+    assert own == replace(shape, name="shape", format="")
+    if "delimiter" in own.places():
+        return  # no made document has this place
+    lists = read(shape, document_of(shape), tmp_path)
+    options = own_shape(without_channel(shape), tmp_path)
+    again = list(formats.iterate([tmp_path / "call-1.json"], options=options))
+    assert [nbest.hypotheses for nbest in again] == [
+        nbest.hypotheses for nbest in lists
+    ]
+
+
+def own_shape(shape: Shape, folder: Path, **changes: Any) -> ReadOptions:
+    """Return the options with a shape as a user describes it in a file."""
     table = {}
-    for key, value in vars(shape).items():
+    for key, value in {**vars(shape), **changes}.items():
         if key not in ("name", "format") and value != getattr(Shape, key, None):
             table[key] = list(value) if isinstance(value, tuple) else value
-    file = tmp_path / "mine.toml"
+    file = folder / "mine.toml"
     lines = [f"{key} = {json.dumps(value)}" for key, value in table.items()]
     file.write_text("\n".join(lines))
-    own = read_shape(str(file))
-    assert own == replace(shape, name="shape", format="")
+    return ReadOptions(shape=read_shape(str(file)))
+
+
+def without_channel(shape: Shape) -> Shape:
+    """Return a shape that reads no channel of words."""
+    return shape if shape.text else replace(shape, channel="")
+
+
+KEYS = [(name, key) for name, shape in shipped().items() for key in shape.places()]
+
+
+@pytest.mark.parametrize(("name", "key"), KEYS)
+def test_a_place_that_no_part_has_is_an_error_that_names_it(
+    name: str, key: str, tmp_path: Path
+) -> None:
+    shape = shipped()[name]
+    file = tmp_path / "call.json"
+    file.write_text(json.dumps(document_of(shape)))
+    value = getattr(shape, key)
+    lost: Any = "nowhere.here"
+    if isinstance(value, tuple):
+        lost = (lost,)
+    if value and "[" in str(value):
+        lost = ("nowhere[]",) if isinstance(value, tuple) else "nowhere[]"
+    # words of a made document name no channel
+    options = own_shape(without_channel(shape), tmp_path, **{key: lost})
+    with pytest.raises(UserError, match="nowhere"):
+        list(formats.iterate([file], options=options))
+
+
+OF_RESULTS = [name for name, shape in shipped().items() if "[]" in shape.results]
+ABOUT = {"id": "segment", "ref": "said", "src": "asked"}
+WAYS = ("in the result", "from the document", "beside the results", "for all")
+
+
+def about_results(shape: Shape, way: str) -> tuple[dict[str, Any], Any]:
+    """Return the keys `id`, `ref`, `src` of a shape, and a document with their values.
+
+    Args:
+        shape: The shape.
+        way: How the places are named; one of `WAYS`.
+    """
+    document = document_of(shape)
+    results = paths.entries(document, shape.results, "")
+    assert results
+    keys = {}
+    for key, name in ABOUT.items():
+        keys[key] = (name,)
+        texts = [f"{name} {number}" for number in range(RESULTS)]
+        if way == "for all":
+            document = {**document, name: texts[0]}
+        elif way == "beside the results":
+            keys[key] = (f"{name}[]",)
+            document = {**document, name: texts}
+        else:
+            for result, text in zip(results, texts, strict=True):
+                result[name] = text
+        if way == "from the document":
+            keys[key] = (f"{shape.results}.{name}",)
+    return keys, document
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", OF_RESULTS)
+def test_each_result_has_its_own_id_reference_and_source(
+    name: str, way: str, tmp_path: Path
+) -> None:
+    shape = shipped()[name]
+    keys, document = about_results(shape, way)
+    file = tmp_path / "call.json"
+    file.write_text(json.dumps(document))
+    options = own_shape(shape, tmp_path, **keys)
+    lists = list(formats.iterate([file], options=options))
+    assert len(lists) == RESULTS
+    for number, nbest in enumerate(lists):
+        if way == "for all":
+            assert nbest.id == f"segment 0-{number + 1}"
+            number = 0
+        else:
+            assert nbest.id == f"segment {number}"
+        assert nbest.references == (f"said {number}",)
+        assert nbest.source == f"asked {number}"
+
+
+@pytest.mark.parametrize("key", ABOUT)
+@pytest.mark.parametrize("name", OF_RESULTS)
+def test_too_few_values_beside_the_results_are_an_error(
+    name: str, key: str, tmp_path: Path
+) -> None:
+    shape = shipped()[name]
+    keys, document = about_results(shape, "beside the results")
+    document[ABOUT[key]].pop()
+    file = tmp_path / "call.json"
+    file.write_text(json.dumps(document))
+    options = own_shape(shape, tmp_path, **keys)
+    with pytest.raises(UserError, match="1 value at "):
+        list(formats.iterate([file], options=options))
+
+
+@pytest.mark.parametrize("number", [60, 1.5, 0, -0.5])
+def test_a_number_that_is_no_probability_is_told(
+    number: float, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "call.json"
+    hyps = [{"text": "an owl", "p": number}, {"text": "a cowl", "p": 0.5}]
+    file.write_text(json.dumps({"nbest": hyps}))
+    shape = Shape(
+        name="shape",
+        alternatives=("nbest[]",),
+        text=("text",),
+        score=("p",),
+        scale="probability",
+    )
+    options = own_shape(shape, tmp_path)
+    if number > 1:
+        with pytest.raises(UserError, match=f"p is {number:g}, but a probability"):
+            list(formats.iterate([file], options=options))
+        return
+    (nbest,) = formats.iterate([file], options=options)
+    assert len(nbest.hypotheses) == 2
+    assert "without a probability above 0" in caplog.text
