@@ -52,6 +52,20 @@ LAST_WORD = 0.2
 """Seconds that the last word of a text is taken to last if only starts are known."""
 
 
+def _missing(key: str, where: str) -> InputProblem:
+    """Return the problem of a file that has a place of the user's shape nowhere.
+
+    Args:
+        key: The key of the shape.
+        where: The place.
+    """
+    return InputProblem(
+        f"has no {where}",
+        f"have no {where}",
+        f"; if this is an error, correct {key} in the file of --shape",
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class ShapeOptions(Declared):
     """The option that names a user's shape."""
@@ -166,10 +180,7 @@ class Shaped:
         for key in unseen:
             value = getattr(self.shapes[-1], key)
             where = value if isinstance(value, str) else " or ".join(value)
-            raise UserError(
-                f"{source.name}: no part of it has the place {where[:100]};"
-                f" correct or remove {key} in the file of --shape"
-            )
+            source.warnings.add("file", _missing(key, where[:100]), source.name)
 
     def _called_after_the_file(
         self, results: Sequence[_Result], stem: str
