@@ -357,7 +357,9 @@ KEYS = [(name, key) for name, shape in shipped().items() for key in shape.places
 
 
 @pytest.mark.parametrize(("name", "key"), KEYS)
-def test_a_place_that_no_part_has_is_told(name: str, key: str, tmp_path: Path) -> None:
+def test_a_place_that_no_part_has_is_told(
+    name: str, key: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     shape = shipped()[name]
     file = tmp_path / "call.json"
     file.write_text(json.dumps(document_of(shape)))
@@ -371,7 +373,7 @@ def test_a_place_that_no_part_has_is_told(name: str, key: str, tmp_path: Path) -
     options = own_shape(without_channel(shape), tmp_path, **{key: lost})
     told = ""
     try:
-        list(formats.iterate([file], options=options))
+        formats.read([file], options=options)
     except UserError as error:
         told = str(error)  # without texts or results there are no lists
     assert "nowhere" in told + caplog.text
