@@ -56,10 +56,10 @@ def test_it_finds_what_is_to_be_subtracted(decide: Decision) -> None:
         metric,
         some,
         ["in", "out"],
-        options=TuningOptions((), negative=("in",), decide=decide),
+        options=TuningOptions((), negative=("in",), decision=decide),
     )
     without = tune_weights(
-        metric, some, ["in", "out"], options=TuningOptions((), decide=decide)
+        metric, some, ["in", "out"], options=TuningOptions((), decision=decide)
     )
     assert free.value < without.value - 10 and free.value < 3
     ratio = np.array([free.weights["in"], free.weights["out"]]) / free.weights["s2s"]
