@@ -39,18 +39,25 @@ def in_order(lists: Sequence[NbestList]) -> list[NbestList]:
     return [lists[place] for place in places_in_order(lists)]
 
 
-def places_in_order(lists: Sequence[NbestList], *rows: Sequence[Counts]) -> list[int]:
+def places_in_order(
+    lists: Sequence[NbestList],
+    *rows: Sequence[Counts],
+    keys: Sequence[str] | None = None,
+) -> list[int]:
     """Return the places of lists in the order of their content.
 
     Args:
         lists: The lists.
         rows: Statistics (k,) of each list, by which lists of equal content are ordered.
+        keys: The `content_key` of each list, if they are known.
     """
-    keys = []
-    for place, nbest in enumerate(lists):
+    if keys is None:
+        keys = list(map(content_key, lists))
+    keys_of_places = []
+    for place, key in enumerate(keys):
         counts = [each[place].tolist() for each in rows]
-        keys.append((content_key(nbest), counts))
-    return sorted(range(len(lists)), key=keys.__getitem__)
+        keys_of_places.append((key, counts))
+    return sorted(range(len(lists)), key=keys_of_places.__getitem__)
 
 
 # --- randomisation and bootstrap -----------------------------------------------------
@@ -321,7 +328,12 @@ class PairedTest:
         return f"{BY_SPEAKER},speaker={self.pattern}"
 
     def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice
+        self,
+        metric: Metric,
+        lists: Sequence[NbestList],
+        first: Choice,
+        second: Choice,
+        keys: Sequence[str] | None = None,
     ) -> float:
         """Return the two-sided p-value of the difference between two choices.
 
@@ -330,23 +342,27 @@ class PairedTest:
             lists: Lists with references.
             first: The text that the first system chooses from each list.
             second: The text that the second system chooses from each list.
+            keys: The `content_key` of each list, if they are known.
 
         Raises:
             UserError: The test does not apply to the metric, or ids have no speaker.
         """
         test = TESTS[self.name]()
         if test.by_units:
-            first, second = self._units(lists, first, second)
+            first, second = self._units(lists, first, second, keys=keys)
         return float(test.p_value(metric, lists, first, second))
 
     def _units(
-        self, lists: Sequence[NbestList], *choices: Choice
+        self,
+        lists: Sequence[NbestList],
+        *choices: Choice,
+        keys: Sequence[str] | None,
     ) -> list[list[ScoredText]]:
         """Return choices with the statistics of units and without their texts."""
         every = []
         for choice in choices:
             every.append([chosen.counts for chosen in choice])
-        order = places_in_order(lists, *every)
+        order = places_in_order(lists, *every, keys=keys)
         units = []
         for rows in every:
             summed = self._summed(lists, order, rows)
@@ -354,13 +370,17 @@ class PairedTest:
         return units
 
     def by_unit(
-        self, lists: Sequence[NbestList], rows: Sequence[Counts]
+        self,
+        lists: Sequence[NbestList],
+        rows: Sequence[Counts],
+        keys: Sequence[str] | None = None,
     ) -> Sequence[Counts]:
         """Return the statistics of each unit that is exchanged or drawn.
 
         Args:
             lists: The lists.
             rows: The statistics (k,) of each list.
+            keys: The `content_key` of each list, if they are known.
 
         Returns:
             Statistics (k,) of each utterance or speaker, in the order of their content.
@@ -368,7 +388,7 @@ class PairedTest:
         Raises:
             UserError: Ids have no speaker.
         """
-        return self._summed(lists, places_in_order(lists, rows), rows)
+        return self._summed(lists, places_in_order(lists, rows, keys=keys), rows)
 
     def _summed(
         self, lists: Sequence[NbestList], order: Sequence[int], rows: Sequence[Counts]

@@ -223,7 +223,7 @@ def best_system(figures: Figures, systems: Sequence[Row], chosen: Choice) -> Row
     best_of = max if figures.metric.higher_is_better else min
     best = best_of(systems, key=lambda row: row.value)
     texts = figures.of(system_texts(figures.lists, best.name))
-    p_value = figures.test.p_value(figures.metric, figures.lists, texts, chosen)
+    p_value = figures.p_value(texts, chosen)
     return replace(best, p_value=p_value)
 
 
@@ -298,7 +298,7 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
         flatters=flatters,
         gain=direction * (after - before) + 0.0,
         interval=(low, high),
-        p_value=figures.test.p_value(metric, lists, first, chosen),
+        p_value=figures.p_value(first, chosen),
         oracle=figures.oracle,
     )
     dataset = Dataset.of(lists)

@@ -304,8 +304,7 @@ def _add_p_values(
     """Test each row against the row that it is compared with."""
 
     def p_value(against: str, name: str) -> float:
-        choices = texts[against], texts[name]
-        return figures.test.p_value(figures.metric, figures.lists, *choices)
+        return figures.p_value(texts[against], texts[name])
 
     above = result.baseline
     for row in result.rows:

@@ -31,7 +31,7 @@ from rescore.metrics.significance import (
     ScoredText,
     confidence_interval,
 )
-from rescore.nbest import NbestList, own_indices, tie_order
+from rescore.nbest import NbestList, content_key, own_indices, tie_order
 from rescore.signature import Signature, column_records, content
 from rescore.styles import UNDEFINED, figure
 from rescore.tuning.weights import Weights
@@ -191,6 +191,20 @@ class Figures:
         """Return the metric of a choice, in percent."""
         return value(self.metric, summed(choice))
 
+    @cached_property
+    def _keys(self) -> list[str]:
+        """The key of each list by which units are ordered; it takes a moment."""
+        return list(map(content_key, self.lists))
+
+    def p_value(self, first: Choice, second: Choice) -> float:
+        """Return the p-value of the difference between two choices.
+
+        Args:
+            first: One text per list.
+            second: One text per list.
+        """
+        return self.test.p_value(self.metric, self.lists, first, second, self._keys)
+
     def row(
         self,
         name: str,
@@ -215,10 +229,10 @@ class Figures:
             counts=self.metric.details(sums),
         )
         if interval:
-            by_unit = self.test.by_unit(self.lists, rows)
+            by_unit = self.test.by_unit(self.lists, rows, self._keys)
             row.interval = confidence_interval(self.metric, by_unit)
         if against is not None:
-            row.p_value = self.test.p_value(self.metric, self.lists, against, choice)
+            row.p_value = self.p_value(against, choice)
         if self.metric.words is not None:
             errors = self.metric.losses(np.stack(rows))
             row.wrong = int((errors > 0).sum())
