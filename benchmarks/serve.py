@@ -74,6 +74,7 @@ def main() -> None:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
+            process.stderr.readline()  # it loads the models
             port = int(process.stderr.readline().rpartition(":")[2])
             bodies = [json.dumps(as_json(nbest)).encode() for nbest in lists]
             asyncio.run(
