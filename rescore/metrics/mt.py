@@ -25,7 +25,7 @@ TOGETHER = 500
 """Hypotheses between two looks at the clock."""
 ORDERS = 4
 """The longest n-grams of BLEU."""
-FEW = 64
+SHORT_LIST = 64
 """Texts of a list up to which common n-grams are products of small matrices."""
 ADDED = 1 << 18
 """Numbers of features that are added together: as many as the cache of a core holds."""
@@ -144,7 +144,7 @@ class _Features:
             Counts of shape (few, many).
         """
         has = self._has
-        if has.shape[1] <= FEW:
+        if has.shape[1] <= SHORT_LIST:
             vectors = has.astype(np.float32)
             return (vectors[:, few].T @ vectors[:, many]).astype(np.int64)
         if not np.array_equal(many, np.arange(has.shape[1])):
@@ -162,7 +162,7 @@ class _Features:
 # --- metrics -------------------------------------------------------------------------
 
 
-FEW = 3
+ENOUGH = 3
 """Texts that end with a full stop, at least, which tell whether texts are tokenised."""
 
 
@@ -564,7 +564,8 @@ def _differently_tokenised(texts: Sequence[str], references: Sequence[str]) -> s
     """Return a sentence if only texts, or only references, look tokenised; empty if
     they look alike, or too few have a full stop to tell.
     """
-    if len(_with_full_stop(texts)) < FEW or len(_with_full_stop(references)) < FEW:
+    ending = (_with_full_stop(texts), _with_full_stop(references))
+    if min(map(len, ending)) < ENOUGH:
         return ""
     if looks_tokenised(references) and not looks_tokenised(texts):
         return (

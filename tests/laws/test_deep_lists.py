@@ -66,7 +66,7 @@ def by_definition(metric: Metric, nbest: NbestList, shares: np.ndarray) -> str:
 @pytest.fixture
 def all_lists_are_deep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rescore.decision.risk.SHORT", 4)
-    monkeypatch.setattr("rescore.metrics.mt.FEW", 4)
+    monkeypatch.setattr("rescore.metrics.mt.SHORT_LIST", 4)
     monkeypatch.setattr("rescore.metrics.mt.ADDED", 500)
     monkeypatch.setattr("rescore.metrics.mt.ROWS", 100)
     monkeypatch.setattr(pattern, "DEEP", 16)
