@@ -134,7 +134,7 @@ class Agreement:
     @cached_property
     def _error_rates(self) -> Floats:
         """The estimate of each system, as a share of the words."""
-        return _hats(self._matrix[None], self._related)[0]
+        return _hats(self._matrix[None], self._related, self._copies)[0]
 
     @property
     def votes(self) -> dict[str, float]:
@@ -176,7 +176,8 @@ class Agreement:
         list_count = len(self._distances)
         shares = np.full(list_count, 1 / list_count)
         counts = generator.multinomial(list_count, shares, SAMPLES)
-        drawn = _hats(self._sampled(counts.astype(np.float64)), self._related)
+        samples = self._sampled(counts.astype(np.float64))
+        drawn = _hats(samples, self._related, self._copies)
         lows, highs = np.percentile(drawn, (2.5, 97.5), axis=0)
         estimates = {}
         for index, name in enumerate(self._systems):
@@ -324,37 +325,44 @@ def _relatives(matrix: Floats, copies: Flags) -> Flags:
     """
     related = copies
     for _ in range(ROUNDS):
-        rates = np.maximum(_hats(matrix[None], related)[0], LEAST_RATE)
+        rates = np.maximum(_hats(matrix[None], related, copies)[0], LEAST_RATE)
         are_near = matrix < RELATED * (rates[:, None] + rates[None])
         related = copies | are_near
     return related
 
 
-def _hats(matrices: Floats, related: Flags) -> Floats:
+def _hats(matrices: Floats, related: Flags, copies: Flags) -> Floats:
     """Return the estimate of each system in each sample: the median of its hats over
     all pairs of other systems of which no two, with the system, are relatives.
 
     Args:
         matrices: The distances (samples, systems, systems).
         related: Which pairs of systems are relatives (systems, systems).
+        copies: Which systems are of one group; there are three groups or more.
 
     Returns:
         Estimates of shape (samples, systems). Where each pair of others has relatives,
-        all pairs count.
+        all pairs without copies count.
     """
     system_count = len(related)
     estimates = np.zeros((len(matrices), system_count))
     for i in range(system_count):
-        others = [index for index in range(system_count) if index != i]
-        independent = []
-        hats = []
-        for j, k in combinations(others, 2):
-            hat = _hat(matrices, i, j, k)
-            hats.append(hat)
-            if not (related[i, j] or related[i, k] or related[j, k]):
-                independent.append(hat)
-        estimates[:, i] = np.median(np.stack(independent or hats), axis=0)
+        pairs = _pairs_apart(related, i) or _pairs_apart(copies, i)
+        hats = [_hat(matrices, i, j, k) for j, k in pairs]
+        estimates[:, i] = np.median(np.stack(hats), axis=0)
     return estimates
+
+
+def _pairs_apart(related: Flags, i: int) -> list[tuple[int, int]]:
+    """Return the pairs of systems of which no two are related, also to system i.
+
+    Args:
+        related: Which pairs of systems are related (systems, systems); each system is
+            to itself.
+        i: The index of the system.
+    """
+    others = np.flatnonzero(~related[i]).tolist()
+    return [(j, k) for j, k in combinations(others, 2) if not related[j, k]]
 
 
 def _shrunk(error_rates: Floats, tolerance: float) -> Floats:
