@@ -49,6 +49,30 @@ def systems(
     return outputs
 
 
+def family(
+    said: Sequence[list[str]],
+    names: str,
+    shared: float,
+    own: float,
+    draw: random.Random,
+) -> dict[str, list[NbestList]]:
+    """Systems that share errors of one rate, and have errors of their own."""
+    common = [heard(words, shared, draw) for words in said]
+    outputs = {}
+    for name in names:
+        lists = []
+        for row, words in enumerate(common):
+            text = " ".join(heard(words, own, draw))
+            lists.append(NbestList(f"u{row}", [Hypothesis(text, {FIRST_PASS: 0.0})]))
+        outputs[name] = lists
+    return outputs
+
+
+def words_of(lists: Sequence[NbestList]) -> list[list[str]]:
+    """The words of the references."""
+    return [nbest.references[0].split() for nbest in lists]
+
+
 def seen(outputs: dict[str, list[NbestList]]) -> tuple[dict[str, float], list[float]]:
     """The votes, and the estimates in percent."""
     result = Agreement(list(combined(outputs)), list(outputs), str.split)
@@ -82,32 +106,15 @@ def test_a_copied_system_counts_once() -> None:
 
 
 def test_two_pairs_that_share_errors_have_equal_votes() -> None:
-    first = systems((0.1, 0.1))
-    said = [nbest.references[0].split() for nbest in first["a"]]
-    draw = random.Random(3)
-    shared = [heard(words, 0.12, draw) for words in said]
-    outputs = {"a": first["a"], "b": first["b"]}
-    for name in "cd":
-        lists = []
-        for row, words in enumerate(shared):
-            text = " ".join(heard(words, 0.05, draw))
-            lists.append(NbestList(f"u{row}", [Hypothesis(text, {FIRST_PASS: 0.0})]))
-        outputs[name] = lists
+    outputs = systems((0.1, 0.1))
+    outputs |= family(words_of(outputs["a"]), "cd", 0.12, 0.05, random.Random(3))
     votes, _ = seen(outputs)
     assert set(votes.values()) == {1.0}
 
 
 def test_relatives_share_votes_and_do_not_judge_each_other() -> None:
     outputs = systems((0.12, 0.12, 0.12, 0.12))
-    said = [nbest.references[0].split() for nbest in outputs["a"]]
-    draw = random.Random(3)
-    family = [heard(words, 0.07, draw) for words in said]
-    for name in "xy":
-        lists = []
-        for row, words in enumerate(family):
-            text = " ".join(heard(words, 0.055, draw))
-            lists.append(NbestList(f"u{row}", [Hypothesis(text, {FIRST_PASS: 0.0})]))
-        outputs[name] = lists
+    outputs |= family(words_of(outputs["a"]), "xy", 0.07, 0.055, random.Random(3))
     votes, estimates = seen(outputs)
     assert all(votes[name] == 1.0 for name in "abcd")
     assert all(0.5 < votes[name] < 0.85 for name in "xy")
