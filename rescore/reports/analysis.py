@@ -284,9 +284,7 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
     chosen = figures.of(decided.texts)
     before = figures.value(first)
     after = figures.value(chosen)
-    first_units = figures.test.by_unit(lists, [text.counts for text in first])
-    chosen_units = figures.test.by_unit(lists, [text.counts for text in chosen])
-    ends = paired_interval(metric, first_units, chosen_units)
+    ends = paired_interval(metric, figures.by_unit(first), figures.by_unit(chosen))
     direction = _direction(metric)
     # "+ 0.0" makes 0 of -0, which would be shown as "-0.00".
     low, high = sorted(direction * end + 0.0 for end in ends)

@@ -196,6 +196,16 @@ class Figures:
         """The key of each list by which units are ordered; it takes a moment."""
         return list(map(content_key, self.lists))
 
+    def by_unit(self, choice: Choice) -> Sequence[Counts]:
+        """Return the statistics of each unit that is exchanged or drawn
+        (`PairedTest.by_unit`).
+
+        Args:
+            choice: One text per list.
+        """
+        rows = [text.counts for text in choice]
+        return self.test.by_unit(self.lists, rows, self._keys)
+
     def p_value(self, first: Choice, second: Choice) -> float:
         """Return the p-value of the difference between two choices.
 
@@ -229,8 +239,7 @@ class Figures:
             counts=self.metric.details(sums),
         )
         if interval:
-            by_unit = self.test.by_unit(self.lists, rows, self._keys)
-            row.interval = confidence_interval(self.metric, by_unit)
+            row.interval = confidence_interval(self.metric, self.by_unit(choice))
         if against is not None:
             row.p_value = self.p_value(against, choice)
         if self.metric.words is not None:
