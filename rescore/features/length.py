@@ -39,8 +39,12 @@ def _bonus(
     elif asked is None or asked is True:
         at.note(subject, "tuned", why)
         by_default = asked is None
-        option = "" if by_default else why
-        yield WeightedColumn(column, WeightKind.BONUS, None, by_default, option)
+        yield WeightedColumn(
+            column,
+            WeightKind.BONUS,
+            by_default=by_default,
+            option="" if by_default else why,
+        )
     else:
         at.note(subject, f"{asked:g}", why)
         yield WeightedColumn(column, WeightKind.BONUS, fixed=asked)

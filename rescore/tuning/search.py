@@ -269,11 +269,11 @@ def _best_alone(
         first = single.objective.chosen(single.alone)
         if significantly_better(objective.metric, single.chosen, first, errors):
             gaining.append(single)
+            continue
         tested = single.objective.chosen(single.average)
         low, high = gain_interval(objective.metric, tested, first, 1.0)
-        value = single.objective.value(single.average)
         gain = (low + high) / 2
-        tried.append(TriedAlone(name, value, gain, (high - low) / 2, errors))
+        tried.append(TriedAlone(name, gain, (high - low) / 2, errors))
     if gaining:
         return max(gaining, key=lambda optimum: objective.sign * optimum.value)
     closest = max(tried, key=lambda model: model.gained_errors, default=None)

@@ -164,8 +164,6 @@ class TriedAlone:
 
     name: str
     """The column of the model."""
-    value: float
-    """The metric with its best weight, in percent."""
     gain: float
     """Its gain over the first pass, in points; negative for a loss."""
     error: float
