@@ -508,20 +508,20 @@ class RerankedOutputs(DetokenizeOption):
         if self.detokenize and not self.best and not prints_texts:
             raise OptionError("--detokenize needs --best FILE")
 
-    def times(self, read_options: ReadOptions) -> Times:
-        """Return the times of utterances in --segments; None without --segments. Then
-        readers learn whether words without times share the times of their segments.
+    @property
+    def needs_word_times(self) -> bool:
+        """Whether the times of words in the lists are written."""
+        if self.best is None or self.segments is not None:
+            return False
+        return _is_timed(self.best)
 
-        Args:
-            read_options: The options of formats for the lists.
+    def times(self) -> Times:
+        """Return the times of utterances in --segments; None without --segments.
 
         Raises:
             UserError: An output cannot be written.
         """
-        if self.best is None:
-            return None
-        if self.segments is None:
-            read_options.segment_times = _is_timed(self.best)
+        if self.best is None or self.segments is None:
             return None
         times = read_segments(self.segments)
         check(self.best, times)

@@ -14,7 +14,7 @@ from rescore.cli import options
 from rescore.errors import OptionError, UserError
 from rescore.files import ending_of
 from rescore.options import Declared, option, read_file, written_file
-from rescore.reports.check import compare, compare_outputs, render
+from rescore.reports.check import compare, compare_reports, render
 from rescore.reports.files import read, read_outputs
 from rescore.reports.markup import endings, style_of
 from rescore.reports.overview import LAYOUTS, render_overview, told_apart, with_dev
@@ -116,6 +116,6 @@ def check_command(own: Regression) -> int:
                 f"{path}: is no file of `rescore eval --report`, as {golden_path} is;"
                 " give two files of the same command"
             )
-        findings = compare_outputs(golden, outputs, own.tolerance)
+        findings = compare_reports(golden, outputs, own.tolerance)
     click.echo(render(findings))
     return int(any(finding.failed for finding in findings))

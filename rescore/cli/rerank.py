@@ -146,7 +146,8 @@ def command(
     reporting.check()
     measures = reporting.report or reporting.table or own.details
     own.check_plain(prints_texts=not (measures or own.output))
-    times = own.times(inputs.read_options)
+    times = own.times()
+    inputs.read_options.segment_times = own.needs_word_times
     loaded = weights.load()
     config = options.configured(config, weights=weights)
     reported = bool(reporting.report or reporting.table)

@@ -120,7 +120,8 @@ def command(
     reporting.check()
     # Checked before files are read; `pipeline.run` checks again, for Python.
     config = check(options.configured(config, lms, dev=dev_lists.dev))
-    times = outputs.times(inputs.read_options)
+    times = outputs.times()
+    inputs.read_options.segment_times = outputs.needs_word_times
     lists = inputs.read(paths, need_references=bool(config.folds))
     dev = None
     if dev_lists.dev:

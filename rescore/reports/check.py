@@ -104,7 +104,7 @@ class Outputs:
     systems: list[Output]
 
 
-def compare_outputs(
+def compare_reports(
     golden: Sequence[Outputs], now: Sequence[Outputs], tolerance: float
 ) -> list[Finding]:
     """Return the comparison of two reports of `rescore eval`, each with a record for
