@@ -28,7 +28,7 @@ def about_results(
     shape: Shape, document: Any, found: Sequence[Any], place: str
 ) -> list[About]:
     """Return the id, the references and the source of each result. A result without a
-    reference or source of its own has that of the document.
+    reference or source of its own has the reference or source of the document.
 
     Args:
         shape: The shape of the document.

@@ -30,8 +30,8 @@ class TextOfUtterance(NamedTuple):
     id: str
     texts: tuple[str, ...]
     place: str
-    fields: Mapping[str, str]
-    """Texts and whole numbers that no role has, such as an accent."""
+    fields: Fields
+    """What no role has, such as an accent."""
 
 
 def fields_of(
@@ -85,6 +85,8 @@ def with_fields(
     ids = [nbest.id for nbest in lists]
     every = list(lists)
     for by_id in fields_of_files:
+        if not any(by_id.values()):
+            continue
         names = matched(ids, by_id)
         renamed = {names.get(name, name): own for name, own in by_id.items()}
         for index, nbest in enumerate(every):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
-from rescore.formats.fields import with_fields
+from rescore.formats.fields import Fields, with_fields
 from rescore.formats.matching import matched
 from rescore.formats.source import TAGS, InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
@@ -234,7 +234,7 @@ class TextFile:
             translates or "src" in source.peek.keys
         )
         self.lines: list[str] = []
-        self.fields: dict[str, Mapping[str, str]] = {}
+        self.fields: Mapping[str, Fields] = {}
         """The fields of the utterances of a file of lists."""
         self.by_id: Texts | None = None
         """The texts of a file that surely has ids: of lists and of trn."""

@@ -275,8 +275,8 @@ def results_of(
     _check_absent(shape, alternatives)
     about = about_results(shape, document, found, place)
     results = []
-    for number, (result, (own, of_result)) in enumerate(
-        zip(found, alternatives, strict=True), 1
+    for number, (result, said, (own, of_result)) in enumerate(
+        zip(found, about, alternatives, strict=True), 1
     ):
         hypotheses = _hypotheses(shape, result, own or [], of_result, warnings)
         if not hypotheses and (shape.results or shape.sparse):
@@ -284,11 +284,11 @@ def results_of(
         results.append(
             _Result(
                 hypotheses,
-                about[number - 1].id,
+                said.id,
                 _label(result, shape.channel, number),
                 _label(result, shape.speaker, number),
-                about[number - 1].references,
-                about[number - 1].source,
+                said.references,
+                said.source,
                 of_result,
             )
         )

@@ -4,10 +4,10 @@ reader for both roles.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
-from rescore.formats.fields import TextOfUtterance
+from rescore.formats.fields import Fields, TextOfUtterance
 from rescore.formats.source import ReadOptions, Source, sniff
 from rescore.formats.text import duplicated
 from rescore.parts import FORMATS
@@ -34,7 +34,7 @@ TABLES = ("tsv", "csv")
 
 def texts_by_id(
     source: Source, kind: str, sources: bool
-) -> tuple[dict[str, tuple[str, ...]], dict[str, Mapping[str, str]]]:
+) -> tuple[dict[str, tuple[str, ...]], dict[str, Fields]]:
     """Return the references or source texts of lists, of a table, or of records, and
     the fields beside them.
 
@@ -50,7 +50,7 @@ def texts_by_id(
         UserError: An id has two different texts.
     """
     texts: dict[str, tuple[str, ...]] = {}
-    fields: dict[str, Mapping[str, str]] = {}
+    fields: dict[str, Fields] = {}
     places: dict[str, str] = {}
     for own in _texts_with_ids(source, FORMATS[kind], sources):
         if texts.setdefault(own.id, own.texts) != own.texts:

@@ -534,12 +534,9 @@ def _check_trn(placed: Sequence[tuple[str, str]]) -> None:
     Raises:
         UserError: A line has no id, and another has one.
     """
-    without = []
-    for place, line in placed:
-        if not line.startswith(";;") and split_trn(line) is None:
-            without.append(place)
-    comments = sum(line.startswith(";;") for _, line in placed)
-    if without and len(without) < len(placed) - comments:
+    texts = [(place, line) for place, line in placed if not line.startswith(";;")]
+    without = [place for place, line in texts if split_trn(line) is None]
+    if without and len(without) < len(texts):
         raise UserError(
             f"{without[0]}: does not end in an id in brackets, as other lines of the"
             " file do; add the id, or name the file .txt if it is one recording"
