@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -211,6 +212,15 @@ def fewer_samples(patch: pytest.MonkeyPatch) -> None:
     """
     patch.setattr(search, "SAMPLES", 3)
     patch.setattr(search, "TRIALS", 50)
+
+
+@contextmanager
+def quick_folder(folder: Path) -> Iterator[pytest.MonkeyPatch]:
+    """Work in a folder, with `fewer_samples`: for a fixture of a whole module."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        fewer_samples(patch)
+        yield patch
 
 
 @pytest.fixture

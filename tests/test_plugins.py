@@ -25,8 +25,8 @@ for name in list(sys.modules):
 sys.path.append({site!r})
 importlib.import_module("rescore.cli.start").main()
 """
-"""The program `rescore` in a fork: it imports the package anew, with what is installed
-now.
+"""The program `rescore` in a fork. It imports the package again, so it sees packages
+that were installed after the fork's server started.
 """
 
 

@@ -180,8 +180,8 @@ def render(results: Record) -> str:
 
 
 def change_of(number: int, baseline: str) -> str:
-    """Return what follows a number of texts that are not those of the baseline:
-    `changed`, and of several systems `differ from the mixture`.
+    """Return the words after the number of texts that differ from the baseline:
+    `changed`, or for lists of several systems `differ from the mixture`.
 
     Args:
         number: The number of texts.

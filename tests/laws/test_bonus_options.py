@@ -1,6 +1,6 @@
 """Each option of a bonus, of the package or of a feature from outside, is refused as
-`tune` where nothing is tuned, sets a weight as a number, is told if it is tuned to 0,
-and is tuned without any language model.
+`tune` where nothing is tuned, sets a weight as a number, and is tuned without any
+language model; a line names the option if the tuned weight is 0.
 """
 
 from __future__ import annotations

@@ -16,8 +16,7 @@ import pytest
 
 from rescore import formats
 from rescore.nbest import Hypothesis, NbestList
-from tests import test_roads
-from tests.conftest import run_main
+from tests.conftest import quick_folder, run_main
 
 COLUMNS = ("s2s", "lm", "other")
 ROADS = {
@@ -45,9 +44,7 @@ def lists() -> list[NbestList]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("details"))
-        test_roads.fewer_samples(patch)
+    with quick_folder(tmp_path_factory.mktemp("details")):
         formats.write(lists(), "lists.jsonl")
         tuned = run_main("tune", "lists.jsonl", "--no-bagging", "-o", "w.json")
         assert tuned.returncode == 0, tuned.stderr

@@ -15,8 +15,7 @@ from rescore import formats
 from rescore.asr.systems import combined
 from rescore.nbest import Hypothesis, NbestList
 from rescore.parts import DECISIONS
-from tests import test_roads
-from tests.conftest import run_main
+from tests.conftest import quick_folder, run_main
 
 SYSTEMS = {"good": 0.1, "fair": 0.2, "poor": 0.3}
 """The share of words that each system has wrong."""
@@ -43,9 +42,7 @@ def outputs(hypotheses: int) -> dict[str, list[NbestList]]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("lines"))
-        test_roads.fewer_samples(patch)
+    with quick_folder(tmp_path_factory.mktemp("lines")):
         every = {"one": outputs(4)["fair"], "several": list(combined(outputs(2)))}
         for name, lists in every.items():
             formats.write(lists, f"{name}.jsonl")

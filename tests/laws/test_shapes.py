@@ -1,12 +1,13 @@
 """What a shape says of a document is read from it: all texts, scores, words, times,
-channels and ids of a record that the shape itself describes; a place that no part of
-the document has is told.
+channels and ids of a record that the shape itself describes. A message names each place
+that no part of the document has.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -411,17 +412,21 @@ def about_results(shape: Shape, way: str) -> tuple[dict[str, Any], Any]:
     return keys, document
 
 
+def read_as(name: str, document: Any, folder: Path, **keys: Any) -> Iterator[NbestList]:
+    """Read a document with a shipped shape as the user's own, in which keys differ."""
+    file = folder / "call.json"
+    file.write_text(json.dumps(document))
+    options = own_shape(shipped()[name], folder, **keys)
+    return formats.iterate([file], options=options)
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", OF_RESULTS)
 def test_each_result_has_its_own_id_reference_and_source(
     name: str, way: str, tmp_path: Path
 ) -> None:
-    shape = shipped()[name]
-    keys, document = about_results(shape, way)
-    file = tmp_path / "call.json"
-    file.write_text(json.dumps(document))
-    options = own_shape(shape, tmp_path, **keys)
-    lists = list(formats.iterate([file], options=options))
+    keys, document = about_results(shipped()[name], way)
+    lists = list(read_as(name, document, tmp_path, **keys))
     assert len(lists) == RESULTS
     for number, nbest in enumerate(lists):
         if way == "for all":
@@ -438,14 +443,10 @@ def test_each_result_has_its_own_id_reference_and_source(
 def test_too_few_values_beside_the_results_are_an_error(
     name: str, key: str, tmp_path: Path
 ) -> None:
-    shape = shipped()[name]
-    keys, document = about_results(shape, "beside the results")
+    keys, document = about_results(shipped()[name], "beside the results")
     document[ABOUT[key]].pop()
-    file = tmp_path / "call.json"
-    file.write_text(json.dumps(document))
-    options = own_shape(shape, tmp_path, **keys)
     with pytest.raises(UserError, match="1 value at "):
-        list(formats.iterate([file], options=options))
+        list(read_as(name, document, tmp_path, **keys))
 
 
 @pytest.mark.parametrize("number", [60, 1.5, 0, -0.5])

@@ -20,8 +20,7 @@ from rescore.asr.systems import combined
 from rescore.metrics import significance
 from rescore.nbest import Hypothesis, NbestList
 from rescore.parts import DECISIONS
-from tests import test_roads
-from tests.conftest import run_main
+from tests.conftest import quick_folder, run_main
 
 SYSTEMS = {"good": 0.1, "fair": 0.2, "poor": 0.3, "worst": 0.4}
 """The share of words that each system has wrong."""
@@ -52,9 +51,7 @@ def outputs() -> dict[str, list[NbestList]]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(tmp_path_factory.mktemp("votes"))
-        test_roads.fewer_samples(patch)
+    with quick_folder(tmp_path_factory.mktemp("votes")) as patch:
         patch.setattr(significance, "SAMPLES", 50)
         every = outputs()
         for name, lists in every.items():
