@@ -8,6 +8,7 @@ import io
 import json
 import logging
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -27,7 +28,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
-from rescore.cli.main import COMMANDS, cli, main
+from rescore.cli.main import COMMANDS, RECEIVED, cli, main
 from rescore.large import server
 from rescore.lms import checkpoint
 from rescore.lms.config import NetworkConfig
@@ -184,7 +185,8 @@ def run_main(*arguments: str | Path, input: str | bytes = "") -> Done:  # noqa: 
     sys.argv = ["rescore", *map(str, arguments)]
     sys.stdin, sys.stdout, sys.stderr = streams
     try:
-        main()
+        with usual_signals():
+            main()
     except SystemExit as end:
         status = end.code
     finally:
@@ -192,6 +194,22 @@ def run_main(*arguments: str | Path, input: str | bytes = "") -> Done:  # noqa: 
     out, err = (stream.buffer.getvalue().decode() for stream in streams[1:])  # type: ignore[attr-defined]
     assert isinstance(status, int)
     return Done(status, out, err)
+
+
+@contextmanager
+def usual_signals() -> Iterator[None]:
+    """Give signals back to their handlers: a command that a signal ends ignores further
+    signals, and programs that later tests start would inherit that.
+    """
+    handlers = {}
+    for number in (signal.SIGINT, signal.SIGTERM):
+        handlers[number] = signal.getsignal(number)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        RECEIVED.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -321,8 +321,8 @@ def main() -> None:
         _interrupted(signal.SIGINT)
     except SystemExit:
         # not by its code: Ray replaces the exit of a signal with an exit of its own
-        if _RECEIVED:
-            _interrupted(_RECEIVED[0])
+        if RECEIVED:
+            _interrupted(RECEIVED[0])
         raise
     except UnicodeError as error:
         _fail(_about_bytes(error))
@@ -415,13 +415,13 @@ def _end(number: int, frame: object) -> None:
     """
     for ignored in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
-    _RECEIVED.append(number)
+    RECEIVED.append(number)
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     sys.exit(128 + number)
 
 
-_RECEIVED: list[int] = []
+RECEIVED: list[int] = []
 """The signal that ends the program."""
 
 

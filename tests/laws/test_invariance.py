@@ -302,7 +302,6 @@ def test_a_training_that_was_interrupted_gives_the_same_weights(
 
     monkeypatch.setattr(loop.Trainer, "update", interrupted)
     for more in ((), ("--resume",)):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
         assert rescore(*adapt, "--out", "parts", *more).returncode == 130
     monkeypatch.setattr(loop.Trainer, "update", update)
     assert rescore(*adapt, "--out", "parts", "--resume").returncode == 0
