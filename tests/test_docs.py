@@ -48,6 +48,7 @@ from tests.large.test_huggingface import build as causal_model
 from tests.large.test_seq2seq import build as translation_model
 from tests.lms.test_ngram import ARPA
 from tests.research.a3t.conftest import speak
+from tests.research.test_hypernyms import tools
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OTHERS = {"--null", "--train", "--write-compact"}
@@ -182,6 +183,8 @@ def short(line: str) -> list[str]:
     )
     line = re.sub(r" --engine \S+| --workers \d+", "", line)  # tests/engines has them
     line = re.sub(r"train --lm (ctc|a3t) ", r"train --lm \1 --steps 2 ", line)
+    line = line.replace("/usr/share/wordnet", "wordnet")
+    line = line.replace("--precision float32", "--precision float32 --lengths 5,20")
     if "--lm ngram" in line and line.startswith("rescore train"):
         line += " --discount-fallback"
     return shlex.split(line)[1:]
@@ -244,6 +247,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
         (folder / system).mkdir()
         for name in ("dev", "test"):
             shutil.copy(folder / f"{name}.nbest", folder / system)
+    for kind in ("tta", "bilm", "unilm"):
+        shutil.copytree(tiny_models / kind, folder / "networks" / kind)
+    (folder / "wordnet").mkdir()
+    tools().write(folder / "wordnet")
     decoded = folder / "decoded"
     decoded.mkdir()
     for name in ("dev", "test"):

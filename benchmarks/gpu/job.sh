@@ -63,7 +63,6 @@ collect() {
     save=$(ls -d "$WORK"/run/save-* 2> /dev/null | tail -n 1)
     if [ -n "$save" ]; then
         cp "$save"/* "$1"
-        rm "$1/tokenizer.json" # it is here already, and few files come back
     fi
     cp "$WORK/log" "$1"
     show
