@@ -108,6 +108,10 @@ class Reserved:
     """
     advice: str = ""
     """What the user should do if lists lack the column."""
+    if_constant: str = ""
+    """Why the weight cannot be tuned if no hypotheses of a list differ in the column,
+    and what to give instead; empty for the usual warning.
+    """
     comes_with_hypotheses: bool = False
     """Whether an expansion adds the column together with new hypotheses, and names it
     in `rescore.expansion.Expansion.adds`.

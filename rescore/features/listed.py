@@ -24,6 +24,10 @@ from rescore.nbest import NbestList
 log = logging.getLogger(__name__)
 
 ADVICE = "it counts listed words: give --words FILE, to `rescore score` as well"
+CONSTANT = (
+    "the hypotheses of no tuning list differ in a word of --words, so --boost cannot be"
+    " tuned; give --boost NUMBER"
+)
 
 
 class CountListed(Expansion):
@@ -58,7 +62,7 @@ class ListedWords(Feature):
 
     reads: ClassVar = ("words",)
     reserved_columns: ClassVar = {
-        LISTED: Reserved(Role.COUNT, "listed word", advice=ADVICE)
+        LISTED: Reserved(Role.COUNT, "listed word", advice=ADVICE, if_constant=CONSTANT)
     }
 
     def untuned_weights(self, config: RunConfig) -> Mapping[str, float]:

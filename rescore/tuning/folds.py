@@ -12,12 +12,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rescore.columns import FIRST_PASS, Role, comes_from_expansion
+from rescore.columns import FIRST_PASS, Role, comes_from_expansion, reserved_columns
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics.base import Metric, is_better, text_statistics
 from rescore.metrics.folds import Folds
-from rescore.metrics.listed import LISTED
 from rescore.metrics.significance import places_in_order
 from rescore.nbest import Header, NbestList, expansion_columns
 from rescore.pace import paced
@@ -132,18 +131,17 @@ def warn_of_constant(lists: Sequence[NbestList], columns: Sequence[str]) -> None
     if not several:
         return
     constant = []
+    known = reserved_columns()
     for name in columns:
         header = several[0].header
         if comes_from_expansion(name, header.records.get(name)):
             continue
-        if all(len(set(nbest.column(name))) == 1 for nbest in several):
+        if any(len(set(nbest.column(name))) > 1 for nbest in several):
+            continue
+        if name in known and known[name].if_constant:
+            log.warning("%s", known[name].if_constant)
+        else:
             constant.append(name)
-    if LISTED in constant:
-        constant.remove(LISTED)
-        log.warning(
-            "the hypotheses of no tuning list differ in a word of --words, so --boost"
-            " cannot be tuned; give --boost NUMBER"
-        )
     if constant:
         log.warning(
             "%s: the same for all hypotheses of each list, so a weight changes nothing;"
