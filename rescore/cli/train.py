@@ -179,3 +179,4 @@ def command(kind: TrainedKind, options: TrainingOptions) -> None:
             # folder
             with suppress(OSError):
                 options.out.rmdir()
+    click.echo(f"wrote {options.out}", err=True)

@@ -470,6 +470,8 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
                     words, options.order, arpa, thresholds, options.discount_fallback
                 )
         counts = _ngram_counts(arpa)
+        orders = ", ".join(f"{count:,}" for count in counts)
+        report(f"{counted(sentences, 'sentence')}; n-grams of each order: {orders}")
         if build_binary:
             report("build_binary")
             _run([build_binary, "-T", str(folder), str(arpa), str(binary)])

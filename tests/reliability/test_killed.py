@@ -140,6 +140,7 @@ def test_training(kills: int, rescore: Run, tmp_path: Path) -> None:
         while not kill_after(draw.random() * took, state, OFTEN, command(), tmp_path):
             took *= 0.8
             shutil.rmtree(tmp_path / "two")
+            shutil.rmtree(state.parent)
     timed(rescore, command())
     weights = [
         (tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")

@@ -83,6 +83,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         " from its weights and tokenizer, stops when the validation loss rises, and"
         " keeps the weights with the lowest validation loss.",
         metavar="NAME|DIR",
+        common=True,
     )
     resume: bool = option(
         False, "Continue from the last checkpoint in --out.", common=True
