@@ -542,8 +542,8 @@ def render(analysis: Analysis) -> str:
         for pair in analysis.broken[:SHOWN_PAIRS]:
             hypothesis = pair.hypothesis or "(nothing)"
             broken.append(f"{pair.reference} -> {hypothesis} {pair.count}")
-        lines.append(f"corrected: {', '.join(corrected)}")
-        lines.append(f"broken: {', '.join(broken)}")
+        lines.append(f"corrected, first pass -> choice: {', '.join(corrected)}")
+        lines.append(f"broken, first pass -> choice: {', '.join(broken)}")
         lines.append("")
     if analysis.systems:
         lines.append(text(_system_cells(analysis)))

@@ -224,7 +224,7 @@ def test_command(rescore: Run, tmp_path: Path) -> None:
     assert written == json.loads(json.dumps(asdict(analysed(ErrorRate(), LISTS, HALF))))
     assert (
         "better 1, worse 1, as many errors 1" in done.stdout
-        and "corrected: x -> b 1" in done.stdout
+        and "corrected, first pass -> choice: x -> b 1" in done.stdout
     )
 
 
