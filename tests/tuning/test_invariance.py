@@ -5,7 +5,9 @@ hypotheses and of lists.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -161,21 +163,25 @@ def test_samples_count_as_often_as_they_were_drawn(rule: str) -> None:
     ]
 
 
+@cache
+def weights_in(unit: float, decide: str, bagging: bool) -> Mapping[str, float]:
+    """The weights and the word bonus of lists whose scores have a unit."""
+    lists = noisy(3, 80, unit=unit)
+    for nbest in lists:
+        for hypothesis in nbest.hypotheses[::2]:
+            hypothesis.text = hypothesis.text[:-2]
+    options = TuningOptions(
+        ("words",), bagging=bagging, negative=("a",), decision=Decision(decide)
+    )
+    return tune_weights(WER, lists, ["x", "a"], options=options).weights
+
+
 @pytest.mark.parametrize("unit", [1000.0, 2.0, 3.7])
 @pytest.mark.parametrize("decide", ["best", "mbr", "rover"])
 def test_bonuses_are_in_units_of_the_scores(decide: str, unit: float) -> None:
-    def weights(factor: float, bagging: bool) -> dict[str, float]:
-        lists = noisy(3, 80, unit=factor)
-        for nbest in lists:
-            for hypothesis in nbest.hypotheses[::2]:
-                hypothesis.text = hypothesis.text[:-2]
-        options = TuningOptions(
-            ("words",), bagging=bagging, negative=("a",), decision=Decision(decide)
-        )
-        return tune_weights(WER, lists, ["x", "a"], options=options).weights
-
     for bagging in (True, False):
-        one, other = weights(1.0, bagging), weights(unit, bagging)
+        one = weights_in(1.0, decide, bagging)
+        other = weights_in(unit, decide, bagging)
         assert (
             (one.get("words") or one["a"]) if bagging else (one["words"] and one["a"])
         )

@@ -295,7 +295,7 @@ def test_sentences_are_learned_among_others(
     torch.manual_seed(0)
     options = options_of(
         config,
-        {"steps": 250, "batch_tokens": 1000, "learning_rate": 1e-2, "dropout": 0.0},
+        {"steps": 150, "batch_tokens": 1000, "learning_rate": 1e-2, "dropout": 0.0},
     )
     tasks = tasks_of(config, tokenizer, options, corpus)
     losses = (
