@@ -221,6 +221,7 @@ class RunConfig(Declared):
         common=True,
         group=GROUPS,
         harmless=True,
+        once=True,
     )
 
     @property

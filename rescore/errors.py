@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 _PLURALS = {"is": "es", "y": "ies"}
 """Endings of nouns whose plural is not made with an s alone."""
@@ -53,6 +54,18 @@ class UserError(Exception):
             message: The message; what it quotes may be long (`shortened`).
         """
         super().__init__(shortened(str(message)))
+
+
+def installed_by(extra: str) -> str:
+    """Return the command that installs an extra of this package: from its checkout, if
+    it runs there.
+
+    Args:
+        extra: The name of the extra, such as `serve`.
+    """
+    checkout = Path(__file__).parents[1]
+    package = checkout if (checkout / "pyproject.toml").is_file() else "rescore"
+    return f"pip install '{package}[{extra}]'"
 
 
 class OptionError(UserError):

@@ -102,6 +102,10 @@ class Option:
     """Raises an error for a path that cannot be written; called before anything is
     computed.
     """
+    once: bool = False
+    """Whether a second value is an error, because a user would expect both to act. An
+    option of files that takes one file has this anyway.
+    """
     group: str = ""
     """Title of the group in the help; the class's title if empty."""
     common: bool = False

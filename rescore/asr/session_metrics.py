@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from rescore.asr.formats.sessions import is_session, segments_of
-from rescore.errors import UserError
+from rescore.errors import UserError, installed_by
 from rescore.metrics.base import SESSION, Counts
 from rescore.metrics.wer import ErrorRate
 from rescore.options import option, settings_of
@@ -29,8 +29,8 @@ def _meeteval() -> ModuleType:
         import meeteval
     except ImportError:
         raise UserError(
-            "--metric cpwer and tcpwer need the package meeteval; pip install"
-            " 'rescore[meeteval]'"
+            "--metric cpwer and tcpwer need the package meeteval;"
+            f" {installed_by('meeteval')}"
         ) from None
     return meeteval
 

@@ -20,7 +20,7 @@ import numpy as np
 from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
-from rescore.errors import UserError
+from rescore.errors import UserError, installed_by
 from rescore.formats.times import THAI_MARKS
 from rescore.metrics.listed import OR, WordList, form_and_term, longest_matches
 from rescore.metrics.normalise import UNSPACED
@@ -332,7 +332,7 @@ def _check_pinyin(words: WordList) -> None:
         if _CHINESE.search(line) and find_spec("pypinyin") is None:
             raise UserError(
                 f"{words.path}: the term {line.strip()!r} needs the package pypinyin;"
-                " pip install 'rescore[terms]'"
+                f" {installed_by('terms')}"
             )
 
 

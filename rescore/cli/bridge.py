@@ -503,21 +503,23 @@ def stdout_is_output() -> bool:
 
 
 def _check_once(typed: Sequence[click.Parameter], ctx: click.Context) -> None:
-    """See that an option of one file is given once: click itself takes the last file.
+    """See that an option of one file, or with `once`, is given once: click itself
+    takes the last value.
 
     Args:
         typed: The parameters in the order of the command line.
         ctx: The context of the command.
 
     Raises:
-        UsageError: An option of a file is given twice.
+        UsageError: Such an option is given twice.
     """
     for parameter in typed:
         entry = entry_of(parameter)
         if entry is None or isinstance(parameter, click.Argument):
             continue
-        is_file = entry.about.reads or entry.about.writes
-        if is_file and not _hint(entry.hint).several and typed.count(parameter) > 1:
+        about = entry.about
+        is_single = bool(about.reads or about.writes or about.once)
+        if is_single and not _hint(entry.hint).several and typed.count(parameter) > 1:
             raise click.UsageError(
                 f"{named(entry)} is given {typed.count(parameter)} times; give it once",
                 ctx,

@@ -17,7 +17,7 @@ from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import OptionError, UserError
 from rescore.formats.source import InputWarnings
-from rescore.formats.text import read_lines
+from rescore.formats.text import read_sentences
 from rescore.lms import ComputeOptions, LanguageModel, TokenScores
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, read_file, written_file
@@ -174,7 +174,7 @@ def _score_text(
     assert own.text is not None
     warnings = InputWarnings(strict)
     lines = perplexity.documents(
-        read_lines(Path(own.text), empty=True, warnings=warnings)
+        read_sentences(Path(own.text), empty=True, warnings=warnings)
     )
     warnings.report()
     if not lines:

@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from rescore.errors import UserError
+from rescore.errors import UserError, installed_by
 from rescore.files import loads, parsed
 from rescore.formats.matching import ByName, part_of
 from rescore.formats.source import Source
@@ -504,8 +504,8 @@ def _opened(audio: Audio) -> Iterator[tuple[int, int, Iterator[Samples]]]:
         import soxr  # noqa: F401 (missing packages are told together)
     except (ImportError, OSError):
         raise UserError(
-            "recordings need soundfile and soxr; install them with: pip install"
-            " 'rescore[audio]'"
+            "recordings need soundfile and soxr; install them with:"
+            f" {installed_by('audio')}"
         ) from None
     audio_part(audio, place)
     try:

@@ -6,19 +6,22 @@ from __future__ import annotations
 
 import ast
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from rescore.columns import FIRST_PASS, RANK
-from rescore.errors import UserError, counted
+from rescore.errors import UserError, counted, installed_by
 from rescore.formats.source import REPEATED, SAME_ID, UTF8, InputWarnings, Source
 from rescore.nbest import Hypothesis, NbestList
 from rescore.options import Declared, option
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 
 # --- from tokens to texts ------------------------------------------------------------
 
@@ -185,7 +188,7 @@ def detokeniser(language: str) -> Callable[[str], str]:
         from sacremoses import MosesDetokenizer
     except ImportError:
         raise UserError(
-            "--detokenize needs sacremoses; install it with: pip install 'rescore[mt]'"
+            f"--detokenize needs sacremoses; install it with: {installed_by('mt')}"
         ) from None
     tool = MosesDetokenizer(lang=language)
     return lambda text: str(tool.detokenize(text.split(), unescape=True))
@@ -705,3 +708,43 @@ def read_lines(
         text = line.strip()
         if text or empty:
             yield text
+
+
+LOOKED_AT = 100
+"""Lines at the beginning of a text in which ids are looked for."""
+FEWEST_LINES = 3
+"""A text of fewer lines may begin with such words by chance."""
+
+
+def read_sentences(
+    path: Path, empty: bool = False, warnings: InputWarnings | None = None
+) -> Iterator[str]:
+    """Yield the lines of a text as `read_lines` does; warn if they look like Kaldi text
+    or trn, because ids would be read as words.
+
+    Args:
+        path: The file.
+        empty: Whether empty lines are wanted, too.
+        warnings: As for `read_lines`.
+
+    Raises:
+        UserError: The file cannot be read.
+    """
+    lines = read_lines(path, empty, warnings)
+    beginning = list(islice(lines, LOOKED_AT))
+    sentences = [line for line in beginning if line]
+    if len(sentences) >= FEWEST_LINES:
+        if begin_with_ids(sentences):
+            log.warning(
+                "%s: each line begins with an id, which is read as a word; remove the"
+                " ids: cut -d' ' -f2-",
+                path,
+            )
+        elif all(map(split_trn, sentences)):
+            log.warning(
+                "%s: each line ends with an id in brackets, which is read as words;"
+                " remove the ids: sed 's/ *([^ ]*)$//'",
+                path,
+            )
+    yield from beginning
+    yield from lines

@@ -15,7 +15,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from rescore.errors import UserError
+from rescore.errors import UserError, installed_by
 from rescore.files import absent, read_json
 from rescore.lms.base import Question
 from rescore.lms.config import LIMITS
@@ -209,8 +209,8 @@ def check_files(folder: Path) -> None:
     if is_gguf(folder):
         if find_spec("gguf") is None:
             raise UserError(
-                f"{folder}: GGUF files need the package gguf; install it: pip install"
-                " 'rescore[gguf]'"
+                f"{folder}: GGUF files need the package gguf; install it:"
+                f" {installed_by('gguf')}"
             )
         return
     if not folder.is_dir():
@@ -333,8 +333,8 @@ def load_model(folder: Path, kind: str, about: str) -> tuple[Any, Any]:
         import transformers
     except ImportError:
         raise UserError(
-            "models of Hugging Face need transformers; install it: pip install"
-            " 'rescore[hf]'"
+            "models of Hugging Face need transformers; install it:"
+            f" {installed_by('hf')}"
         ) from None
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()

@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rescore.errors import UserError, counted
+from rescore.errors import UserError, counted, installed_by
 from rescore.files import naming, sha256, write_text
+from rescore.formats.text import read_sentences
 from rescore.lms import kneser_ney, lexicon
 from rescore.lms.arpa import (
     END,
@@ -44,6 +45,7 @@ from rescore.lms.folders import card_head, card_value
 from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.vocabulary import word_tokenizer
+from rescore.nbest import in_parts
 from rescore.options import option
 
 if TYPE_CHECKING:
@@ -376,7 +378,7 @@ def _open_without_kenlm(path: Path, is_arpa: bool) -> ArpaModel:
     if not is_arpa:
         raise UserError(
             f"{path}: a binary n-gram model needs kenlm, which a C++ compiler builds:"
-            " pip install 'rescore[ngram]' (without a compiler, or on Python 3.13: pip"
+            f" {installed_by('ngram')} (without a compiler, or on Python 3.13: pip"
             " install kenlm-ex); an ARPA file needs nothing"
         )
     if path.stat().st_size > LARGE:
@@ -505,11 +507,12 @@ def _write_words(
     The text is read once, because it may be a pipe.
     """
     number = 0
+    sentences = chain.from_iterable(map(read_sentences, options.text))
 
     def words_of_lines() -> Iterator[list[str]]:
         """Yield the words of each line, and write them."""
         nonlocal number
-        for lines in lexicon.chunks(options.text):
+        for lines in in_parts(sentences, lexicon.CHUNK):
             for words in tokenizer.words(lines):
                 if words:
                     file.write(" ".join(words) + "\n")

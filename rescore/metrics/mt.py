@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rescore.errors import UserError
+from rescore.errors import UserError, installed_by
 from rescore.metrics.base import Counts, Metric, PairLosses, Places, Values
 from rescore.options import Declared, option
 from rescore.pace import paced
@@ -410,7 +410,7 @@ class Bleu(_Sacrebleu):
             self.tool = BLEU(tokenize=name, force=True)
         except (ImportError, RuntimeError):
             raise UserError(
-                f"--tokenize {name} needs further packages; pip install 'rescore[cjk]'"
+                f"--tokenize {name} needs further packages; {installed_by('cjk')}"
             ) from None
         except OSError as error:
             raise UserError(

@@ -13,7 +13,7 @@ from decimal import Decimal
 from functools import cache
 from importlib.metadata import version
 
-from rescore.errors import UserError
+from rescore.errors import UserError, installed_by
 
 LANGUAGES = ("en",)
 """The languages whose numbers are known."""
@@ -62,7 +62,7 @@ def normaliser(name: str, language: str) -> Callable[[str], str]:
         from text_to_num import alpha2digit
     except ImportError:
         raise UserError(
-            "--numbers needs the package text2num; pip install 'rescore[numbers]'"
+            f"--numbers needs the package text2num; {installed_by('numbers')}"
         ) from None
 
     def written(text: str) -> str:

@@ -17,7 +17,7 @@ from types import ModuleType
 
 import numpy as np
 
-from rescore.errors import UserError
+from rescore.errors import UserError, installed_by
 from rescore.files import sha256
 from rescore.metrics.counting import Counts
 
@@ -38,7 +38,7 @@ def _module(name: str) -> ModuleType:
             " its folder"
         )
     raise UserError(
-        f"--open-asr needs the package {package}; pip install 'rescore[open-asr]'"
+        f"--open-asr needs the package {package}; {installed_by('open-asr')}"
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 
-from rescore.errors import UserError
+from rescore.errors import UserError, installed_by
 
 
 @cache
@@ -26,8 +26,8 @@ def normaliser(name: str, switch: bool) -> Callable[[str], str]:
     except ImportError:
         option = name.replace("_", "-")
         raise UserError(
-            f"--{option} needs the package whisper-normalizer; pip install"
-            " 'rescore[whisper]'"
+            f"--{option} needs the package whisper-normalizer;"
+            f" {installed_by('whisper')}"
         ) from None
     function: Callable[[str], str]
     if name == "whisper_english":

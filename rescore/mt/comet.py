@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rescore.errors import UserError
+from rescore.errors import UserError, installed_by
 from rescore.files import sha256
 from rescore.lms.base import (
     Capabilities,
@@ -203,8 +203,8 @@ def load_checkpoint(folder: Path) -> Any:
             import comet
     except ImportError as error:
         raise UserError(
-            f"COMET needs unbabel-comet ({error}); install it with: pip install"
-            " 'rescore[comet]'"
+            f"COMET needs unbabel-comet ({error}); install it with:"
+            f" {installed_by('comet')}"
         ) from None
     logging.getLogger("pytorch_lightning").setLevel(logging.ERROR)
     try:

@@ -182,7 +182,7 @@ def evaluate(
             measured.votes = _votes_name(decided)
         results.metrics.append(measured)
     if by is not None and metrics:
-        outputs = {FIRST: first_pass, "reranked": decided.texts}
+        outputs = {results.baseline: first_pass, "reranked": decided.texts}
         results.groups = grouped(by, metrics, lists, outputs)
     if test is not None and metrics:
         warn_of_few(test, metrics[0], lists)

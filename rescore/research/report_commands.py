@@ -12,7 +12,7 @@ from rescore.errors import OptionError, UserError
 from rescore.files import shown
 from rescore.formats.outputs import is_text
 from rescore.formats.source import InputWarnings, Source
-from rescore.formats.text import read_lines
+from rescore.formats.text import read_sentences
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, read_file
 from rescore.plan import resolve
@@ -32,7 +32,9 @@ def read_text(path: str) -> list[NbestList]:
         UserError: The file cannot be read or holds no text.
     """
     warnings = InputWarnings()
-    lines = perplexity.documents(read_lines(Path(path), empty=True, warnings=warnings))
+    lines = perplexity.documents(
+        read_sentences(Path(path), empty=True, warnings=warnings)
+    )
     warnings.report()
     if not lines:
         raise UserError(

@@ -25,7 +25,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rescore.errors import UserError, counted
+from rescore.errors import UserError, counted, installed_by
 from rescore.lms import load_all, parse
 from rescore.lms.base import (
     Capabilities,
@@ -418,7 +418,7 @@ def _import_ray() -> Any:
         import ray._private.worker as driver
     except ImportError:
         raise UserError(
-            "--engine ray needs Ray; install it with: pip install 'rescore[ray]'"
+            f"--engine ray needs Ray; install it with: {installed_by('ray')}"
         ) from None
     # Ray prints about dead workers to standard output, where lists may go; the engine
     # reports them instead.

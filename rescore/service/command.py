@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rescore.cli import options
 from rescore.config import RunConfig
-from rescore.errors import UserError
+from rescore.errors import UserError, installed_by
 from rescore.nbest import NbestList
 from rescore.options import Declared, option
 from rescore.plan import decision_of
@@ -69,7 +69,7 @@ def command(
         if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn"):
             raise
         raise UserError(
-            f"serve needs {error.name}; install it with: pip install 'rescore[serve]'"
+            f"serve needs {error.name}; install it with: {installed_by('serve')}"
         ) from None
     from rescore.lms.devices import bound_kernels
     from rescore.rescorer import Rescorer

@@ -851,6 +851,7 @@ UNREAD = {
     "score --text text --text words --lm ngram:one": "--text is given 2 times",
     "convert test.jsonl -o a.csv -o b.csv": "--output is given 2 times",
     "run test.jsonl --report a.json --report b.json": "--report is given 2 times",
+    "eval test.jsonl --by speaker --by accent": "--by is given 2 times",
     "rerank test.jsonl --weights w.json --weights mbr.json": "--weights is given 2",
     "score test.jsonl --lm ngram:one --device x": "--device",
     "score test.jsonl --lm ngram:one --precision bf16": "--precision needs --lm of a",

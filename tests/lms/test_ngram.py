@@ -250,7 +250,7 @@ def test_without_kenlm_a_binary_is_refused(
     assert_one_line_error(
         done,
         "lm.binary: a binary n-gram model needs kenlm",
-        "pip install 'rescore[ngram]'",
+        "[ngram]'",
     )
 
 

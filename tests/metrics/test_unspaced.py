@@ -117,9 +117,7 @@ def test_a_tokenizer_that_is_not_there(
     monkeypatch.setitem(sys.modules, "sentencepiece", None)
     with pytest.raises(
         UserError,
-        match=(
-            r"--tokenize flores200 needs further packages; pip install 'rescore\[cjk\]'"
-        ),
+        match=r"--tokenize flores200 needs further packages; pip install '.*\[cjk\]'",
     ):
         Bleu(tokenise="flores200")
     monkeypatch.undo()

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError, counted
 from rescore.files import read_json, write_text
-from rescore.formats.text import read_lines
+from rescore.formats.text import read_lines, read_sentences
 from rescore.lms.tokenizer import Tokenizer
 from rescore.nbest import in_parts
 
@@ -343,7 +343,7 @@ def _sentences(
     document.
     """
     for text in texts:
-        for chunk in in_parts(read_lines(text, empty=True), CHUNK):
+        for chunk in in_parts(read_sentences(text, empty=True), CHUNK):
             for line, sentence in zip(chunk, tokenizer.encode(chunk), strict=True):
                 for start in range(0, len(sentence), longest):
                     yield sentence[start : start + longest]
