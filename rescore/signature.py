@@ -1,7 +1,7 @@
 """The signature of a figure: all that is needed to get the same figure again.
 
     WER|case:lc|tok:space|align:sclite|w:s2s=0.638|w:tta=0.362|lm:tta=tta@0c5312ab34cd,sum,float32|
-    tuned:899@2-51b0e9a2|lists:1206@2-0b1f6d70|sig:2|rescore:0.2.0
+    tuned:899@2-51b0e9a2|lists:1206@2-0b1f6d70|sig:2|rescore:0.3.0
 
 on one line.
 

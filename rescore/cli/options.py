@@ -434,6 +434,14 @@ def with_one_metric(config: RunConfig) -> RunConfig:
     return config
 
 
+def _of_detokeniser(language: str) -> str:
+    """Return a language; raise an error before anything is computed if its texts cannot
+    be detokenised.
+    """
+    detokeniser(language)
+    return language
+
+
 @dataclass(frozen=True, kw_only=True)
 class DetokenizeOption(Declared):
     """Whether texts are written without the Moses tokenisation."""
@@ -442,6 +450,7 @@ class DetokenizeOption(Declared):
         None,
         "Undo Moses tokenisation in the output, for a language such as en or de.",
         metavar="LANGUAGE",
+        parse=_of_detokeniser,
     )
 
     @property

@@ -166,3 +166,5 @@ def command(
     check_unmeasured(config, loaded.weights, decision, instead)
     stream = own.check_lists(inputs.iterate(own.nbest), times)
     own.write(pipeline.rerank(stream, loaded, config), times)
+    if inputs.ref and not own.output:
+        log.info("--ref is not used: %s", instead)

@@ -188,7 +188,7 @@ def detokeniser(language: str) -> Callable[[str], str]:
         from sacremoses import MosesDetokenizer
     except ImportError:
         raise UserError(
-            f"--detokenize needs sacremoses; install it with: {installed_by('mt')}"
+            f"needs the package sacremoses; install it with: {installed_by('mt')}"
         ) from None
     tool = MosesDetokenizer(lang=language)
     return lambda text: str(tool.detokenize(text.split(), unescape=True))

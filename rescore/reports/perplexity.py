@@ -243,8 +243,8 @@ def render(scores: Sequence[TextScore]) -> str:
     dropping = [score.lm for score in scores if score.drops_punctuation]
     if dropping:
         lines.append(
-            f"{', '.join(dropping)}: reads no punctuation, but PPL/word counts it where"
-            " blanks surround it"
+            f"{', '.join(dropping)}: does not score punctuation, but PPL/word counts a"
+            " mark between blanks as a word"
         )
     pseudo = [score.lm for score in scores if score.pseudo]
     if pseudo:

@@ -147,17 +147,33 @@ class Agreement:
         shares = (votes / votes.max()).tolist()
         return dict(zip(self._systems, shares, strict=True))
 
+    @property
+    def why_equal(self) -> str:
+        """Why all systems have equal votes; empty if they have different votes."""
+        if len(set(self.votes.values())) > 1:
+            return ""
+        if self._group_count < 3:
+            return "nothing tells which of two systems is better"
+        if _are_pairs(self._matrix, self._groups):
+            return "two pairs of systems agree, and nothing tells which pair is better"
+        factor = math.exp(self._tolerance)
+        return f"each estimate is within a factor of {factor:.1f} of their median"
+
+    @property
+    def _tolerance(self) -> float:
+        """The natural log of the factor within which estimates count as equal."""
+        pairs_of_others = math.comb(self._group_count - 1, 2)
+        return TOLERANCE / math.sqrt(pairs_of_others)
+
     def _least_variance(self) -> Floats:
         """Return the weights of the combination with the least variance, which follow
         from error rates and shared errors; none is negative.
         """
-        pairs_of_others = math.comb(self._group_count - 1, 2)
-        tolerance = TOLERANCE / math.sqrt(pairs_of_others)
         rates = np.maximum(self._error_rates, LEAST_RATE)
         shared = (rates[:, None] + rates[None] - self._matrix) / 2 / np.median(rates)
         shared = np.where(self._related, np.maximum(shared, 0.0), 0.0)
         np.fill_diagonal(shared, 0.0)
-        quotients = _shrunk(rates, tolerance)
+        quotients = _shrunk(rates, self._tolerance)
         # no system shares more errors than it makes
         own = np.maximum(quotients, shared.max(axis=1))
         np.fill_diagonal(shared, own)

@@ -212,7 +212,7 @@ def why_zero(
         tested = f"weights of all {len(unproven.weights)} columns"
     figures = (
         f"{metric} on {source} is {before:.2f} for {alone}, {unproven.value:.2f} with"
-        f" {tested} (mean of samples)"
+        f" the tested weights ({tested})"
     )
     if unproven.held_out:
         return (

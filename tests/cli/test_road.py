@@ -191,7 +191,7 @@ def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> No
     results = package.evaluate(lists, Weights.load(tmp_path / "w.json"))
     before, tested = (
         weights["tuned_for"]["first_pass"],
-        f"{unproven['value']:.2f} with tta",
+        f"{unproven['value']:.2f} with the tested weights (tta",
     )
     reason = (
         f"the LM does not help: WER on dev.jsonl is {before:.2f} for the first pass,"
@@ -204,8 +204,8 @@ def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> No
     )
     chance = Dev("d", 1, 5.0, 5.0, unproven=Unproven({"tta": 0.2}, 4.9, -0.0, 0.2))
     told = (
-        "WER on d is 5.00 for the first pass, 4.90 with tta 0.2 (mean of samples); the"
-        " gain of 0.10 points may be "
+        "WER on d is 5.00 for the first pass, 4.90 with the tested weights (tta 0.2);"
+        " the gain of 0.10 points may be "
     )
     assert told in render(replace(results, dev=chance))
     assert "0.00 to 0.20, includes 0; tune on more lists" in render(

@@ -105,7 +105,10 @@ def test_numbers_and_their_nouns() -> None:
 
 def test_punctuation_that_a_model_drops_is_told() -> None:
     lm = Certain("tta")
-    told = "tta: reads no punctuation, but PPL/word counts it where blanks surround it"
+    told = (
+        "tta: does not score punctuation, but PPL/word counts a mark between blanks as"
+        " a word"
+    )
     assert told in render([text_score(lm, ["a .", "b"], lm.score(None))])
     assert told not in render([text_score(lm, ["a", "b"], lm.score(None))])
     reads = [TokenScores(["a", "."], np.array([-1.0, -1.0]))]

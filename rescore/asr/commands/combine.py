@@ -179,7 +179,10 @@ def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str
         if metric.words is not None:
             row += _cells(estimates.get(name))
         rows.append([*row, f"{votes[name]:.2g}"])
-    return text(rows)
+    table = text(rows)
+    if metric.words is not None and agreement.why_equal:
+        table += f"\n\nequal votes: {agreement.why_equal}"
+    return table
 
 
 def _cells(estimate: Estimate | None) -> list[str]:
