@@ -299,16 +299,19 @@ def _warn_of_few_updates(trainer: Trainer) -> None:
     options = trainer.options
     if options.minutes is None or trainer.progress.step >= FEW_UPDATES:
         return
-    advice = "give more --minutes"
     if options.start is None:
-        advice += ", or --config small, or adapt a shipped model (--init)"
+        effect = (
+            "too few for a useful model; give more --minutes, or --config small, or"
+            " adapt a shipped model (--init)"
+        )
+    else:
+        effect = "so the model has changed little; give more --minutes"
     log.warning(
-        "%s: --minutes %g ended after %s of the weights, too few for a useful model;"
-        " %s",
+        "%s: --minutes %g ended after %s of the weights, %s",
         options.out,
         options.minutes,
         counted(trainer.progress.step, "update"),
-        advice,
+        effect,
     )
 
 
