@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 
-.PHONY: demo help test test-tools test-slow fuzz bench bench-smoke lint kenlm wheel wheel-test plugin-test torch python \
+.PHONY: demo help test test-long docs-check test-tools test-slow fuzz bench bench-smoke lint kenlm wheel wheel-test plugin-test torch python \
 	site dist clean
 
 demo: .venv/installed .venv/ngram  ## the main job on the demo lists
@@ -15,6 +15,12 @@ help:  ## this list
 
 test: .venv/installed-dev .venv/ngram  ## all quick tests, or some: make test TESTS=tests/metrics
 	$(BIN)/pytest --numprocesses auto --dist loadfile $(TESTS)
+
+test-long: .venv/installed-dev .venv/ngram  ## tests that train, wait, or start Ray; they take seconds each
+	$(BIN)/pytest --numprocesses auto --dist loadfile -m "long and not slow"
+
+docs-check: .venv/installed-dev .venv/ngram  ## every command of every page runs, and prints what the page shows
+	$(BIN)/pytest --numprocesses auto --dist loadscope -m docs
 
 test-tools: .venv/installed-dev .venv/ngram kenlm  ## the tests against the programs of KenLM and NIST
 	$(BIN)/pytest -m "tools and not slow"

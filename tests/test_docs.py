@@ -50,6 +50,8 @@ from tests.lms.test_ngram import ARPA
 from tests.research.a3t.conftest import speak
 from tests.research.test_hypernyms import tools
 
+pytestmark = pytest.mark.docs
+
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 OTHERS = {"--null", "--train", "--write-compact"}
 """Options of other programs and of scripts that the docs name."""

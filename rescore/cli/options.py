@@ -435,8 +435,8 @@ def with_one_metric(config: RunConfig) -> RunConfig:
 
 
 def _of_detokeniser(language: str) -> str:
-    """Return a language; raise an error before anything is computed if its texts cannot
-    be detokenised.
+    """Return a language; raise an error before anything is read if the detokeniser is
+    not installed.
     """
     detokeniser(language)
     return language

@@ -16,8 +16,8 @@ from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import OptionError, UserError
+from rescore.formats.sentences import read_sentences
 from rescore.formats.source import InputWarnings
-from rescore.formats.text import read_sentences
 from rescore.lms import ComputeOptions, LanguageModel, TokenScores
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, read_file, written_file

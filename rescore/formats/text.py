@@ -6,22 +6,19 @@ from __future__ import annotations
 
 import ast
 import json
-import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from rescore.columns import FIRST_PASS, RANK
 from rescore.errors import UserError, counted, installed_by
-from rescore.formats.source import REPEATED, SAME_ID, UTF8, InputWarnings, Source
+from rescore.formats.source import REPEATED, SAME_ID, InputWarnings, Source
 from rescore.nbest import Hypothesis, NbestList
 from rescore.options import Declared, option
 
 T = TypeVar("T")
-log = logging.getLogger(__name__)
 
 # --- from tokens to texts ------------------------------------------------------------
 
@@ -188,7 +185,7 @@ def detokeniser(language: str) -> Callable[[str], str]:
         from sacremoses import MosesDetokenizer
     except ImportError:
         raise UserError(
-            f"needs the package sacremoses; install it with: {installed_by('mt')}"
+            f"Moses' detokeniser needs sacremoses; {installed_by('mt')}"
         ) from None
     tool = MosesDetokenizer(lang=language)
     return lambda text: str(tool.detokenize(text.split(), unescape=True))
@@ -435,6 +432,21 @@ def begin_with_ids(lines: Sequence[str], beside: Sequence[str] = ()) -> bool:
     for line in (*lines, *beside):
         words.update(split_id(line)[1].split())
     return words.isdisjoint(first) and all(map(_ID_MARK.search, first))
+
+
+def end_with_ids(lines: Sequence[str]) -> bool:
+    """Return whether all lines end with different ids in brackets, as lines of trn do.
+
+    Args:
+        lines: Lines of a text that are not empty.
+    """
+    ids = set()
+    for line in lines:
+        parts = split_trn(line)
+        if parts is None or parts[1] in ids:
+            return False
+        ids.add(parts[1])
+    return True
 
 
 def split_trn(line: str) -> tuple[str, str] | None:
@@ -688,63 +700,3 @@ def stem_of(source: Source) -> str:
     if source.is_stdin:
         return "stdin"
     return utterance_of(source.path.name)
-
-
-def read_lines(
-    path: Path, empty: bool = False, warnings: InputWarnings | None = None
-) -> Iterator[str]:
-    """Yield the lines of a text for training or scoring, without blanks around them.
-
-    Args:
-        path: A file, plain, gzip or xz; `-` is standard input.
-        empty: Whether empty lines are wanted, too.
-        warnings: Collects repairs. With None, for training, a text that is not UTF-8 is
-            an error: invalid characters must not be learnt.
-
-    Raises:
-        UserError: The file cannot be read.
-    """
-    for line in Source(path, warnings or InputWarnings(refused=UTF8)).lines():
-        text = line.strip()
-        if text or empty:
-            yield text
-
-
-LOOKED_AT = 100
-"""Lines at the beginning of a text in which ids are looked for."""
-FEWEST_LINES = 3
-"""A text of fewer lines may begin with such words by chance."""
-
-
-def read_sentences(
-    path: Path, empty: bool = False, warnings: InputWarnings | None = None
-) -> Iterator[str]:
-    """Yield the lines of a text as `read_lines` does; warn if they look like Kaldi text
-    or trn, because ids would be read as words.
-
-    Args:
-        path: The file.
-        empty: Whether empty lines are wanted, too.
-        warnings: As for `read_lines`.
-
-    Raises:
-        UserError: The file cannot be read.
-    """
-    lines = read_lines(path, empty, warnings)
-    beginning = list(islice(lines, LOOKED_AT))
-    sentences = [line for line in beginning if line]
-    if len(sentences) >= FEWEST_LINES:
-        if begin_with_ids(sentences):
-            log.warning(
-                "%s: each line begins with an id, which is read as a word; remove the"
-                " ids: cut -d' ' -f2-",
-                path,
-            )
-        elif all(map(split_trn, sentences)):
-            log.warning(
-                "%s: each line ends with an id in brackets, which is read as words;"
-                " remove the ids: sed 's/ *([^ ]*)$//'",
-                path,
-            )
-    yield from beginning
-    yield from lines

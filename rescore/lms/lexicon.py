@@ -9,7 +9,7 @@ import lzma
 import math
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.formats.text import read_lines
+from rescore.formats.sentences import read_lines
 from rescore.nbest import in_parts
 
 NAME = "lexicon.txt.xz"
@@ -146,11 +146,14 @@ CHUNK = 10_000
 """Lines that are normalised together."""
 
 
-def chunks(texts: Sequence[Path]) -> Iterator[list[str]]:
+def chunks(
+    texts: Sequence[Path], read: Callable[[Path], Iterator[str]] = read_lines
+) -> Iterator[list[str]]:
     """Return an iterator over the lines of texts, in lists of lines that are normalised
     together.
 
     Args:
         texts: The files.
+        read: Yields the lines of a file.
     """
-    return in_parts(chain.from_iterable(map(read_lines, texts)), CHUNK)
+    return in_parts(chain.from_iterable(map(read, texts)), CHUNK)

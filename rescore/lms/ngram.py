@@ -22,7 +22,7 @@ import numpy as np
 
 from rescore.errors import UserError, counted, installed_by
 from rescore.files import naming, sha256, write_text
-from rescore.formats.text import read_sentences
+from rescore.formats.sentences import read_sentences
 from rescore.lms import kneser_ney, lexicon
 from rescore.lms.arpa import (
     END,
@@ -45,7 +45,6 @@ from rescore.lms.folders import card_head, card_value
 from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.vocabulary import word_tokenizer
-from rescore.nbest import in_parts
 from rescore.options import option
 
 if TYPE_CHECKING:
@@ -507,12 +506,11 @@ def _write_words(
     The text is read once, because it may be a pipe.
     """
     number = 0
-    sentences = chain.from_iterable(map(read_sentences, options.text))
 
     def words_of_lines() -> Iterator[list[str]]:
         """Yield the words of each line, and write them."""
         nonlocal number
-        for lines in in_parts(sentences, lexicon.CHUNK):
+        for lines in lexicon.chunks(options.text, read_sentences):
             for words in tokenizer.words(lines):
                 if words:
                     file.write(" ".join(words) + "\n")

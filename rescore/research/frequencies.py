@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rescore.errors import UserError, counted
-from rescore.formats.text import read_lines
+from rescore.formats.sentences import read_lines
 from rescore.lms import LanguageModel, TokenScores, is_pseudo, record_of
 from rescore.lms.lexicon import LEAST, NAME, Lexicon
 from rescore.metrics.normalise import Normaliser

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError, counted
+from rescore.formats.sentences import read_lines
 from rescore.formats.source import Source
-from rescore.formats.text import read_lines
 from rescore.metrics.significance import SEED
 from rescore.options import Declared, OptionValues, option, read_file
 from rescore.parts import Registry

@@ -11,8 +11,8 @@ from rescore.config import RunConfig
 from rescore.errors import OptionError, UserError
 from rescore.files import shown
 from rescore.formats.outputs import is_text
+from rescore.formats.sentences import read_sentences
 from rescore.formats.source import InputWarnings, Source
-from rescore.formats.text import read_sentences
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, read_file
 from rescore.plan import resolve

@@ -150,14 +150,19 @@ class Agreement:
     @property
     def why_equal(self) -> str:
         """Why all systems have equal votes; empty if they have different votes."""
-        if len(set(self.votes.values())) > 1:
+        if not np.allclose(list(self.votes.values()), 1.0):
             return ""
-        if self._group_count < 3:
-            return "nothing tells which of two systems is better"
+        if self._group_count == 1:
+            return "the systems agree in almost all texts"
+        if self._group_count == 2:
+            return "nothing tells which of two systems, or of two groups, is better"
         if _are_pairs(self._matrix, self._groups):
             return "two pairs of systems agree, and nothing tells which pair is better"
         factor = math.exp(self._tolerance)
-        return f"each estimate is within a factor of {factor:.1f} of their median"
+        return (
+            f"each estimated error rate of words is within a factor of {factor:.1f} of"
+            " their median"
+        )
 
     @property
     def _tolerance(self) -> float:

@@ -209,7 +209,7 @@ def why_zero(
     before = first_pass if unproven.alone is None else unproven.alone
     tested = named_weights(unproven.weights)
     if len(unproven.weights) > MANY_COLUMNS:
-        tested = f"weights of all {len(unproven.weights)} columns"
+        tested = f"of all {len(unproven.weights)} columns"
     figures = (
         f"{metric} on {source} is {before:.2f} for {alone}, {unproven.value:.2f} with"
         f" the tested weights ({tested})"

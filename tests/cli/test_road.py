@@ -5,6 +5,7 @@ model are refused.
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from rescore.tuning import TuningOptions, Weights, suited, tune_weights
 from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FoldWeights, Unproven
 from tests.analyses import analysed, outlook_of
-from tests.conftest import Run, assert_one_line_error
+from tests.conftest import ROOT, Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
 
 HALF = {"s2s": 0.5, "lm": 0.5}
@@ -480,3 +481,22 @@ def test_the_reason_of_a_weight_of_zero_with_folds(
     done = rescore("run", "l.jsonl", "--folds", "5")
     assert done.returncode == 0 and "WER on all lists is " in done.stdout, done.stdout
     assert "lambda: tta 0 (tuned on all lists, to use on others)" in done.stdout
+
+
+def test_references_that_nothing_reads_are_told(rescore: Run, tmp_path: Path) -> None:
+    two = ROOT / "data" / "test.json"
+    quiet = ("rerank", two, "--ref", two, "--best", tmp_path / "best.trn")
+    told = "--ref is not used: give --report, --table or --details"
+    done = rescore(*quiet)
+    assert done.returncode == 0 and told in done.stderr
+    done = rescore(*quiet, "--report", tmp_path / "report.json")
+    assert done.returncode == 0 and told not in done.stderr
+
+
+def test_a_detokeniser_that_is_absent_is_told_at_once(
+    rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    absent = tmp_path / "absent.jsonl"  # is not read before
+    done = rescore("rerank", absent, "--best", "best.txt", "--detokenize", "en")
+    assert_one_line_error(done, "--detokenize", "needs sacremoses", "[mt]")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rescore.errors import installed_by
-from rescore.formats.text import LOOKED_AT, read_sentences
+from rescore.formats.sentences import LOOKED_AT, read_sentences
 from tests.conftest import ROOT, SENTENCES, TINY, Run, write_json
 
 TEXTS = {
@@ -15,6 +15,7 @@ TEXTS = {
     "kaldi": ("spk1-{number:04} {text}", "each line begins with an id"),
     "trn": ("{text} (spk1-{number:04})", "each line ends with an id in brackets"),
     "one word for all": ("chapter7 {text}", ""),
+    "one remark for all": ("{text} (laughter)", ""),
 }
 
 

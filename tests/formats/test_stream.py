@@ -13,8 +13,8 @@ import pytest
 from rescore import formats
 from rescore.errors import UserError
 from rescore.formats.audio import with_recordings
+from rescore.formats.sentences import read_lines
 from rescore.formats.source import CRLF, InputWarnings
-from rescore.formats.text import read_lines
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA

@@ -518,6 +518,7 @@ def test_in_python(start: Start, tmp_path: Path) -> None:
     assert lm.score(["yes"])[0].sum == pytest.approx(expected("So: ", "yes"))
 
 
+@pytest.mark.long
 def test_by_ray(
     start: Start, rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

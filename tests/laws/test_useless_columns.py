@@ -60,6 +60,7 @@ def weights_of(seed: int, number: int, *columns: str) -> dict[str, float]:
     return {name: weights.weights[name] for name in names}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [1, 5])
 def test_useless_columns_get_no_weight(number: int) -> None:
     hits = 0
@@ -68,6 +69,7 @@ def test_useless_columns_get_no_weight(number: int) -> None:
     assert hits < 0.05 * SEEDS
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [1, 5])
 def test_a_useful_column_keeps_its_weight(number: int) -> None:
     for seed in range(2):

@@ -24,6 +24,7 @@ ENTRY = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_every_output_on_a_file_system_that_fails(
     rescore: Run, model: Path, tmp_path: Path

@@ -70,6 +70,7 @@ def timed(run: Run, arguments: list[str]) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kills", [2, pytest.param(50, marks=pytest.mark.slow)])
 def test_run_with_a_cache(
     kills: int, rescore: Run, model: Path, tmp_path: Path
@@ -106,6 +107,7 @@ def test_run_with_a_cache(
     assert (tmp_path / "best.trn").read_text() == best
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_training(kills: int, rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES), encoding="utf-8")

@@ -38,6 +38,7 @@ def scores(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
     return "--cache", str(tmp_path_factory.mktemp("scores"))
 
 
+@pytest.mark.long
 def test_a_row_per_utterance_from_run_analyse_and_eval(
     rescore: Run, scores: tuple[str, str], tmp_path: Path
 ) -> None:

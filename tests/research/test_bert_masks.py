@@ -114,6 +114,7 @@ def intact_accuracy(network: Network, tokenizer: Tokenizer) -> float:
     return right / total
 
 
+@pytest.mark.long
 def test_a_bilm_learns_to_copy(
     tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig
 ) -> None:

@@ -178,6 +178,7 @@ def test_scores_equal_the_definition(models: dict[str, Path], precision: str) ->
         assert alone.log_probs == pytest.approx(slow, abs=1e-4)
 
 
+@pytest.mark.long
 def test_it_learns(
     tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, model: Path
 ) -> None:

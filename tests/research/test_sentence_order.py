@@ -167,6 +167,7 @@ def successors(tokenizer: Tokenizer) -> list[list[str]]:
     return documents
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "name"),
     [

@@ -105,6 +105,7 @@ def check_equal_bytes(
 
 
 @installed
+@pytest.mark.long
 def test_equal_bytes(
     rescore: Run, nodes: Any, small_windows: None, tmp_path: Path
 ) -> None:
@@ -138,6 +139,7 @@ def test_equal_bytes(
 
 
 @installed
+@pytest.mark.long
 def test_equal_bytes_of_lexical_models(
     rescore: Run, nodes: Any, small_windows: None, tmp_path: Path
 ) -> None:
@@ -168,6 +170,7 @@ def test_equal_bytes_of_lexical_models(
 
 
 @installed
+@pytest.mark.long
 def test_equal_bytes_of_models_that_listen(
     rescore: Run, nodes: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -218,6 +221,7 @@ def questions() -> list[list[Question]]:
 
 @pytest.mark.slow
 @installed
+@pytest.mark.long
 def test_a_killed_worker(nodes: Any, small_windows: None) -> None:
     batches = questions()
     cluster = Cluster(["tta"], DEFAULT, None, workers=2)
@@ -234,6 +238,7 @@ def test_a_killed_worker(nodes: Any, small_windows: None) -> None:
 
 @pytest.mark.slow
 @installed
+@pytest.mark.long
 def test_a_lost_node(nodes: Any, small_windows: None) -> None:
     batches = questions()
     cluster = Cluster(["tta"], DEFAULT, None, workers=2)
@@ -276,6 +281,7 @@ class Fragile:
 
 @pytest.mark.slow
 @installed
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("poison", "told"),
     [("kill", "killed its worker 3 times"), ("fail", "does not fit")],
@@ -376,6 +382,7 @@ def test_what_was_done_before_is_not_blamed(
 
 
 @installed
+@pytest.mark.long
 def test_an_error_of_the_user_in_a_worker(rescore: Run, nodes: Any) -> None:
     done = rescore("score", LISTS, "--lm", "tta:nowhere", "--engine", "ray")
     assert done.stderr.startswith("rescore: starting 2 workers with Ray\n")
@@ -617,6 +624,7 @@ def test_ray_keeps_the_handlers_of_signals(silent: SilentRay) -> None:
 
 
 @installed
+@pytest.mark.long
 def test_workers_have_the_priority_of_the_command(rescore: Run) -> None:
     """By default Ray's workers run at nice 15, and a busy machine hardly runs them."""
     code = (
@@ -633,6 +641,7 @@ def test_workers_have_the_priority_of_the_command(rescore: Run) -> None:
 
 
 @installed
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_with_one_line(number: int, tmp_path: Path) -> None:
     line = f"score {LISTS} --lm tta-small --engine ray --workers 1 -o {tmp_path / 'o'}"

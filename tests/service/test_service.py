@@ -515,6 +515,7 @@ def is_refused(client: Client, running: Future[Any]) -> bool:
     return False
 
 
+@pytest.mark.long
 def test_nothing_is_lost_when_it_is_stopped(
     models: dict[str, Path], rescorer: Rescorer, tmp_path: Path
 ) -> None:

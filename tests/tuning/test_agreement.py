@@ -136,6 +136,36 @@ def test_two_copies_and_a_third_say_nothing() -> None:
     assert estimates == []
 
 
+def two_pairs() -> dict[str, list[NbestList]]:
+    """Two independent systems, and two of a family."""
+    outputs = systems((0.1, 0.1))
+    return outputs | family(words_of(outputs["a"]), "cd", 0.12, 0.05, random.Random(3))
+
+
+def copies(number: int) -> dict[str, list[NbestList]]:
+    """One system under several names."""
+    (one,) = systems((0.1,)).values()
+    return dict.fromkeys("abcdefgh"[:number], one)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "reason"),
+    [
+        (systems((0.05, 0.4)), "nothing tells which of two systems"),
+        (systems((0.1, 0.1, 0.1)), "within a factor of 2.0 of their median"),
+        (systems([0.1] * 6), "within a factor of 1.2 of their median"),
+        (two_pairs(), "two pairs of systems agree"),
+        (copies(3), "within a factor of 2.0"),
+        (copies(4), "within a factor of 1.5"),
+        (systems((0.04, 0.08, 0.12, 0.2, 0.3)), ""),
+    ],
+)
+def test_why_votes_are_equal(outputs: dict[str, list[NbestList]], reason: str) -> None:
+    result = Agreement(list(combined(outputs)), list(outputs), str.split)
+    assert reason in result.why_equal
+    assert bool(result.why_equal) == bool(reason)
+
+
 def test_an_utterance_that_a_system_lacks_does_not_count() -> None:
     whole = systems((0.05, 0.1, 0.2))
     _, before = seen(whole)

@@ -100,6 +100,7 @@ def test_the_value_is_that_of_the_weights() -> None:
     assert about.low <= found.weights["lm"] <= about.high
 
 
+@pytest.mark.long
 def test_a_large_set_gets_a_token_bonus(
     rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def test_standard_columns_have_no_unit_and_their_order_no_name() -> None:
     assert [[0, 2, 1][place] for place in turned] == order
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("decide", ["best", "mbr"])
 @pytest.mark.parametrize("negative", [False, True])
 def test_noise_beside_a_useful_column_gets_no_weight(

@@ -158,6 +158,7 @@ def vertices_and_beside(lists: list[NbestList], bonus: bool) -> list[dict[str, f
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "bonus", [False, True], ids=["two models", "a model and a word bonus"]
 )

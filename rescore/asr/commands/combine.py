@@ -146,7 +146,8 @@ def _group_table(lists: Sequence[NbestList], plan: Plan) -> str | None:
 
 def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str:
     """Return a table of the systems: the metric if there are references, the error rate
-    that their agreement says, with its interval, and the votes.
+    that their agreement says, with its interval, and the votes. A line below says why
+    all votes are equal, if they are.
 
     The error rate is the metric itself, or the WER for other metrics of words. For a
     metric without words, such as BLEU, agreement says nothing.

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError, counted
 from rescore.files import read_json, write_text
-from rescore.formats.text import read_lines, read_sentences
+from rescore.formats.sentences import read_lines, read_sentences
 from rescore.lms.tokenizer import Tokenizer
 from rescore.nbest import in_parts
 

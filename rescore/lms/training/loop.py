@@ -291,7 +291,7 @@ class Trainer:
             state_folder: The folder of the saved state; None for the model's folder.
         """
         self.device = choose_device(options.device)
-        if self.device.index is not None:
+        if self.device.type == "cuda" and self.device.index is not None:
             torch.cuda.set_device(self.device)
         self.precision = choose_precision(options.precision, self.device)
         self.network = network.to(self.device)

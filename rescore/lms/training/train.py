@@ -13,7 +13,7 @@ import torch
 
 from rescore.errors import UserError, counted
 from rescore.files import make_folder, sha256, write_text
-from rescore.formats.text import read_lines
+from rescore.formats.sentences import read_lines
 from rescore.lms import checkpoint, lexicon
 from rescore.lms.base import Report, kind_of
 from rescore.lms.cards import weight_of

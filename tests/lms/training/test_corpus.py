@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from rescore.errors import UserError
-from rescore.formats.text import read_lines
+from rescore.formats.sentences import read_lines
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training import corpus as corpus_module
 from rescore.lms.training.corpus import Corpus, SentenceBatch, encode_corpus

@@ -185,6 +185,7 @@ def step(job: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_it_trains_on_shards_that_arrive_and_its_save_scores(job: Path) -> None:
     """The steps of job.sh in the order of the time table."""
     work = job / "work"
@@ -220,6 +221,7 @@ def test_it_trains_on_shards_that_arrive_and_its_save_scores(job: Path) -> None:
     assert score.sum < 0
 
 
+@pytest.mark.long
 def test_a_slow_machine_is_stopped_and_another_goes_on(job: Path) -> None:
     shutil.copy(job / "packed" / "shard-000.safetensors", job / "shards")
     networks = ("--config", "config.json", "--narrow", "narrow.json")

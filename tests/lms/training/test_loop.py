@@ -159,6 +159,7 @@ def test_causal_language_modelling_predicts_the_next(tokenizer: Tokenizer) -> No
     assert example.targets.tolist() == [9, 8, 7, 3, 5, 3]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["bilm", "unilm", "unilm-bw"])
 def test_other_kinds_learn(
     tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str
@@ -279,6 +280,7 @@ def test_a_network_that_cannot_be_compiled_is_trained_uncompiled(
     assert [record.message[: len(wanted)] for record in caplog.records] == [wanted] * 2
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["tta", "bilm", "unilm"])
 def test_sentences_are_learned_among_others(
     tmp_path: Path, tokenizer: Tokenizer, config: NetworkConfig, kind: str

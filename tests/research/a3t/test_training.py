@@ -76,6 +76,7 @@ def test_batches_have_each_utterance_once() -> None:
     assert batches != shuffled_batches(lengths, 60, random.Random(1))
 
 
+@pytest.mark.long
 def test_it_learns_to_say_what_is_masked(a3t: Path, tones: Path) -> None:
     """It beats the mean of the other frames, and the reversed text is worse."""
     network = load(a3t)
