@@ -8,7 +8,6 @@ import io
 import json
 import logging
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -37,6 +36,7 @@ from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.vocabulary import train_wordpiece
 from rescore.metrics.base import SESSION
 from rescore.parts import FEATURES, KINDS, METRICS
+from rescore.scoring.cluster import kept_signals
 from rescore.tuning import search
 
 # of `make test`: a test's own make would print its folders
@@ -201,14 +201,10 @@ def usual_signals() -> Iterator[None]:
     """Give signals back to their handlers: a command that a signal ends ignores further
     signals, and programs that later tests start would inherit that.
     """
-    handlers = {}
-    for number in (signal.SIGINT, signal.SIGTERM):
-        handlers[number] = signal.getsignal(number)
     try:
-        yield
+        with kept_signals():
+            yield
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
         RECEIVED.clear()
 
 

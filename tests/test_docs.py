@@ -186,7 +186,7 @@ def short(line: str) -> list[str]:
     line = re.sub(r" --engine \S+| --workers \d+", "", line)  # tests/engines has them
     line = re.sub(r"train --lm (ctc|a3t) ", r"train --lm \1 --steps 2 ", line)
     line = line.replace("/usr/share/wordnet", "wordnet")
-    line = line.replace("--precision float32", "--precision float32 --lengths 5,20")
+    line = line.replace("rescore bench ", "rescore bench --lengths 5,20 ")
     if "--lm ngram" in line and line.startswith("rescore train"):
         line += " --discount-fallback"
     return shlex.split(line)[1:]

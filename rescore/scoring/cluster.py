@@ -171,7 +171,7 @@ class Cluster:
             settings["include_dashboard"] = False
             settings["object_store_memory"] = OBJECT_STORE
         try:
-            with _kept_signals():
+            with kept_signals():
                 self._ray.init(**settings)
         # also plain Exception, as where a node starts slowly
         except Exception as error:
@@ -359,9 +359,10 @@ class _Holder:
 
 
 @contextmanager
-def _kept_signals() -> Iterator[None]:
-    """Give SIGINT and SIGTERM back to their handlers at the end of the context: Ray
-    replaces the handlers, and at SIGTERM it would print the stack of the process.
+def kept_signals() -> Iterator[None]:
+    """Give SIGINT and SIGTERM back to their handlers at the end of the context.
+
+    Ray replaces the handlers, and at SIGTERM it would print the stack of the process.
     """
     handlers = {}
     if threading.current_thread() is threading.main_thread():

@@ -136,7 +136,7 @@ class Agreement:
         """The estimate of each system, as a share of the words."""
         return _hats(self._matrix[None], self._related, self._copies)[0]
 
-    @property
+    @cached_property
     def votes(self) -> dict[str, float]:
         """The vote of each system; the largest is 1."""
         if self._group_count < 3 or _are_pairs(self._matrix, self._groups):

@@ -18,7 +18,7 @@ from rescore import formats
 from rescore.asr.features import CHANNEL, EDITS, RESPELLED
 from rescore.asr.respell import Respelling, find_lexicon
 from rescore.columns import Column
-from rescore.errors import UserError
+from rescore.errors import UserError, installed_by
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.reports.analysis import render as show
@@ -499,4 +499,4 @@ def test_a_detokeniser_that_is_absent_is_told_at_once(
     monkeypatch.setitem(sys.modules, "sacremoses", None)
     absent = tmp_path / "absent.jsonl"  # is not read before
     done = rescore("rerank", absent, "--best", "best.txt", "--detokenize", "en")
-    assert_one_line_error(done, "--detokenize", "needs sacremoses", "[mt]")
+    assert_one_line_error(done, "--detokenize", "needs sacremoses", installed_by("mt"))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rescore import errors
 from rescore.errors import installed_by
 from rescore.formats.sentences import LOOKED_AT, read_sentences
 from tests.conftest import ROOT, SENTENCES, TINY, Run, write_json
@@ -53,3 +54,10 @@ def test_a_training_tells_once(kind: str, rescore: Run, tmp_path: Path) -> None:
 
 def test_an_extra_is_installed_from_the_checkout() -> None:
     assert installed_by("serve") == f"pip install '{ROOT}[serve]'"
+
+
+def test_an_extra_of_an_installed_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(errors, "__file__", str(tmp_path / "rescore" / "errors.py"))
+    assert installed_by("serve") == "pip install 'rescore[serve]'"

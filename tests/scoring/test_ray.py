@@ -26,7 +26,7 @@ import pytest
 
 from rescore import formats
 from rescore.columns import Column
-from rescore.errors import UserError
+from rescore.errors import UserError, installed_by
 from rescore.lms.base import (
     DEFAULT,
     Capabilities,
@@ -493,7 +493,7 @@ def test_other_files_beside_shards_stay(
 def test_without_the_extra(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     done = rescore("score", LISTS, "--lm", "tta", "--engine", "ray")
-    assert_one_line_error(done, "--engine ray needs Ray", "[ray]'")
+    assert_one_line_error(done, "--engine ray needs Ray", installed_by("ray"))
     assert_one_line_error(
         rescore("score", LISTS, "--lm", "tta", "--engine", "spark"),
         "neither local nor ray[:ADDRESS]",

@@ -38,7 +38,7 @@ from rescore import (
 )
 from rescore.config import RunConfig
 from rescore.decision import Decision
-from rescore.errors import ServerError
+from rescore.errors import ServerError, installed_by
 from rescore.formats.writing import as_json
 from rescore.lms import load
 from rescore.lms.base import Question, TokenScores
@@ -826,7 +826,9 @@ def test_the_extra_is_named_where_it_is_missing(
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     monkeypatch.delitem(sys.modules, "rescore.service.app")
     monkeypatch.delattr("rescore.service.app")
-    assert_one_line_error(rescore("serve", "--lm", "tta"), "needs uvicorn", "[serve]'")
+    assert_one_line_error(
+        rescore("serve", "--lm", "tta"), "needs uvicorn", installed_by("serve")
+    )
 
 
 def test_answers_are_sent_without_delay() -> None:

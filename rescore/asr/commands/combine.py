@@ -181,8 +181,9 @@ def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str
             row += _cells(estimates.get(name))
         rows.append([*row, f"{votes[name]:.2g}"])
     table = text(rows)
-    if metric.words is not None and agreement.why_equal:
-        table += f"\n\nequal votes: {agreement.why_equal}"
+    reason = agreement.why_equal
+    if metric.words is not None and reason:
+        table += f"\n\nequal votes: {reason}"
     return table
 
 
