@@ -1,0 +1,369 @@
+"""What a file of N-best lists says, row by row, and the lists that rows make.
+
+A reader knows where a format has its hypotheses, scores and references, and yields a
+`Row` for each. It knows nothing of lists: `lists_of` is the only function that makes
+lists of rows. It alone decides which rows are one list, and it alone treats ranks,
+marks of toolkits, the record of columns, times of words, and rows that contradict each
+other.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, Column
+from rescore.errors import UserError
+from rescore.formats.source import (
+    SAME_ID,
+    UNTIMED,
+    InputWarnings,
+    ReadOptions,
+    Source,
+)
+from rescore.formats.text import strip_markup
+from rescore.formats.times import TimedWord, filled, partly_timed
+from rescore.nbest import Audio, Header, Hypothesis, NbestList, as_ranked
+
+# --- rows ----------------------------------------------------------------------------
+
+
+class Joins(Enum):
+    """Whether a row joins the list of the row before it."""
+
+    SAME_ID = "same id"
+    """The row joins a list of the same id: the format writes a list as neighbours."""
+    IF_SCORED = "if scored"
+    """The row joins a list of the same id if the row has a score or a rank; else it is
+    another utterance. Tables hold both lists and single utterances.
+    """
+    NEVER = "never"
+    """The row begins a list, whatever its id."""
+
+
+@dataclass(slots=True)
+class Row:
+    """What one place of a file says of an utterance: a line, a row of a table, or a
+    value of JSON.
+    """
+
+    id: str
+    """The utterance, or the number of the list in a file without ids."""
+    place: str
+    """The file and line, for messages."""
+    text: str | None = None
+    """A hypothesis; None for a row without a hypothesis, such as a reference."""
+    scores: dict[str, float] = field(default_factory=dict)
+    """Scores in natural log, higher is better, by column."""
+    total: float | None = None
+    """The score by which the file ranks its hypotheses; None in a file without scores,
+    or with the first pass among the `scores`.
+    """
+    references: tuple[str, ...] = ()
+    source: str | None = None
+    joins: Joins = Joins.SAME_ID
+    rank: int | None = None
+    """The rank that the file gives to the hypothesis."""
+    words: Sequence[TimedWord] = ()
+    """The words of the hypothesis as the toolkit cuts them, with their times."""
+    times: tuple[tuple[float, float], ...] = ()
+    """The times of the `timed_pieces` of the text, where the file has exactly these;
+    else they follow from `words`.
+    """
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """Further facts about the utterance, such as its speaker."""
+    recording: str | None = None
+    audio: Audio | None = None
+    origin: str = FIRST_PASS_ORIGIN
+    alignment: str = ""
+    is_plain: bool = False
+    """Whether the text is as people read it, without marks of toolkits."""
+    header: Header | None = None
+    """What the row itself says of its list, as native lists do; None for the header of
+    the format.
+    """
+
+
+class Rules(Protocol):
+    """What a format says of all its lists: attributes of a reader, each with a default
+    (`RowFormat`).
+    """
+
+    components: str
+    """The toolkit whose own scores the columns are; empty for columns of the user."""
+    adds_references: bool
+    """Whether different references of an id are alternatives, not a contradiction."""
+
+
+# --- lists ---------------------------------------------------------------------------
+
+
+def lists_of(
+    rows: Iterable[Row], rules: Rules, warnings: InputWarnings
+) -> Iterator[NbestList]:
+    """Yield the lists that rows make, one after another.
+
+    Neighbouring rows of one id are one list, as their `joins` says. Rows of a table
+    that have neither a score nor a rank are utterances of their own; where corpora give
+    one id to several of them (FLEURS: a sentence that several speakers read), from the
+    second on, they are called ID#2, ID#3, ...
+
+    Args:
+        rows: The rows of a file.
+        rules: What the format says of all lists.
+        warnings: Collects repairs.
+
+    Raises:
+        UserError: Rows of a list have different references or sources, two hypotheses
+            have the same rank, or rows without references share an id.
+    """
+    building = _Building(rules, warnings)
+    repeated = _Repeated(warnings)
+    current: NbestList | None = None
+    for row in rows:
+        if row.joins is Joins.IF_SCORED and not is_scored(row):
+            repeated.rename(row)
+        if current is not None and current.id == row.id and _joins(row):
+            building.add(current, row)
+            continue
+        if current is not None:
+            yield _in_order_of_ranks(current)
+        current = building.begin(row)
+    if current is not None:
+        yield _in_order_of_ranks(current)
+
+
+def is_scored(row: Row) -> bool:
+    """Return whether a row of a table is one of several hypotheses: it has a score or a
+    rank. Numbers beside a reference may be anything, such as a duration.
+
+    Args:
+        row: The row.
+    """
+    if row.rank is not None or row.total is not None or FIRST_PASS in row.scores:
+        return True
+    return bool(row.scores) and not row.references
+
+
+def _joins(row: Row) -> bool:
+    """Return whether a row joins a list of its id that stands before it."""
+    if row.joins is Joins.IF_SCORED:
+        return is_scored(row)
+    return row.joins is Joins.SAME_ID
+
+
+class _Repeated:
+    """The rows that are utterances of their own, and how often each id stood there."""
+
+    def __init__(self, warnings: InputWarnings) -> None:
+        self._warnings = warnings
+        self._numbers: dict[str, int] = {}
+        self._first: dict[str, Row] = {}
+
+    def rename(self, row: Row) -> None:
+        """Count a row, and give it a name of its own from the second of its id on.
+
+        Raises:
+            UserError: The row has no reference, or another one than the first.
+        """
+        number = self._numbers.get(row.id, 0) + 1
+        self._numbers[row.id] = number
+        if number == 1:
+            self._first[row.id] = row
+            return
+        first = self._first[row.id]
+        if not row.references:
+            raise UserError(
+                f"{row.place}: utterance {row.id[-80:]} is duplicated (first:"
+                f" {first.place[-80:]}); give each utterance its own id, or --s2s rank"
+                " if rows with one id are one list, best first"
+            )
+        _check_same_references(row, first.references)
+        self._warnings.add("row", SAME_ID, row.place)
+        row.id = f"{row.id}#{number}"
+
+
+class _Building:
+    """Makes lists of rows, with one header for all lists of a file."""
+
+    def __init__(self, rules: Rules, warnings: InputWarnings) -> None:
+        self._rules = rules
+        self._warnings = warnings
+        self._columns: dict[str, Column] = {}
+        self._header = Header(records=self._columns)
+
+    def begin(self, row: Row) -> NbestList:
+        """Return a new list with what a row says."""
+        nbest = NbestList(
+            row.id,
+            self._hypotheses(row),
+            row.references,
+            row.source,
+            header=row.header or self._header,
+            recording=row.recording,
+            audio=row.audio,
+            place=row.place,
+            fields=row.fields,
+        )
+        return nbest
+
+    def add(self, nbest: NbestList, row: Row) -> None:
+        """Add what a row says to its list.
+
+        Raises:
+            UserError: The row contradicts the rows before it.
+        """
+        has_hypotheses = bool(nbest.hypotheses)
+        nbest.hypotheses += self._hypotheses(row)
+        if not has_hypotheses:  # the rows before spoke of the utterance alone
+            nbest.fields = {**row.fields, **nbest.fields}
+        elif nbest.fields and row.text is not None:
+            # what differs between hypotheses says nothing of the utterance
+            nbest.fields = dict(nbest.fields.items() & row.fields.items())
+        if not self._rules.adds_references:
+            _check_same_references(row, nbest.references)
+        known = nbest.references
+        nbest.references += tuple(text for text in row.references if text not in known)
+        if row.source is None or row.source == nbest.source:
+            return
+        if nbest.source is not None:
+            raise UserError(
+                f"{row.place}: utterance {row.id}: its lines have different sources;"
+                " give a single source"
+            )
+        nbest.source = row.source
+
+    def _hypotheses(self, row: Row) -> list[Hypothesis]:
+        """Return the hypothesis of a row in a list; nothing for a row without one."""
+        if row.text is None:
+            return []
+        if self._rules.components:
+            for name in row.scores:
+                if name != FIRST_PASS and name not in self._columns:
+                    self._columns[name] = Column.component(self._rules.components)
+        text = row.text if row.is_plain else strip_markup(row.text)
+        scored: dict[str, Any] = {"scores": row.scores}
+        if row.total is not None:
+            scored = as_ranked(row.total, row.scores)
+        return [
+            Hypothesis(
+                text,
+                origin=row.origin,
+                times=row.times or self._times(text, row),
+                rank=row.rank,
+                alignment=row.alignment,
+                **scored,
+            )
+        ]
+
+    def _times(self, text: str, row: Row) -> tuple[tuple[float, float], ...]:
+        """Return the times of a text's pieces, and count the pieces without times."""
+        if not row.words:
+            return ()
+        pieces = partly_timed(text, row.words)
+        for piece, span in pieces:
+            if span is None:
+                self._warnings.add("word", UNTIMED, f"{row.place}: {piece[:40]}")
+        return tuple(span for _, span in filled(pieces))
+
+
+def _check_same_references(row: Row, known: Sequence[str]) -> None:
+    """Check that a row has no other reference than the rows before it.
+
+    Raises:
+        UserError: It has another reference.
+    """
+    new = [text for text in row.references if text not in known]
+    if new and known:
+        raise UserError(
+            f"{row.place}: utterance {row.id}: its lines have different references"
+            f" ({known[0][:40]!r}, {new[0][:40]!r}); give a single reference, or each"
+            " utterance an id of its own"
+        )
+
+
+def _in_order_of_ranks(nbest: NbestList) -> NbestList:
+    """Return a list whose hypotheses have the ranks of the file. Without scores, the
+    ranks are the order; beside scores that all differ, they say nothing.
+
+    Raises:
+        UserError: Two hypotheses have the same rank.
+    """
+    ranks = [one.rank for one in nbest.hypotheses if one.rank is not None]
+    if not ranks:
+        return nbest
+    if len(set(ranks)) < len(ranks):
+        raise UserError(
+            f"{nbest.place}: utterance {nbest.id}: two hypotheses have the rank"
+            f" {max(ranks, key=ranks.count)}; give each a rank of its own, or each"
+            " utterance an id of its own"
+        )
+    scores = [one.scores.get(FIRST_PASS) for one in nbest.hypotheses]
+    has_no_scores = not any(one.scores for one in nbest.hypotheses)
+    if has_no_scores and len(ranks) == len(nbest.hypotheses):
+        nbest.hypotheses.sort(key=lambda one: one.rank or 0)
+    if has_no_scores or len(set(scores)) == len(scores):
+        for one in nbest.hypotheses:
+            one.rank = None
+    return nbest
+
+
+# --- formats of rows -----------------------------------------------------------------
+
+
+class RowFormat(ABC):
+    """The base of formats whose reader yields rows: a subclass has `sniff` and `rows`.
+
+    A subclass sets the attributes below where its format differs from the default. It
+    may have a class `Options` with the options that its reader takes, a `place` in the
+    order of detection (`rescore.formats.source.Place`), and a method
+    `write(lists, path)`.
+    """
+
+    components = ""
+    """The toolkit whose own scores the columns are; empty for columns of the user."""
+    adds_references = False
+    """Whether different references of an id are alternatives, not a contradiction."""
+    translates = False
+    """Whether a toolkit of translation writes such files."""
+    has_means = False
+    """Whether lists may have the column `sum` beside means
+    (`rescore.nbest.are_means`).
+    """
+
+    @abstractmethod
+    def sniff(self, source: Source) -> bool:
+        """Return whether a source has this format, judged by its head or its files.
+
+        Args:
+            source: A file, a folder or a stream.
+        """
+        ...
+
+    @abstractmethod
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield what each place of a source says, in its order.
+
+        Args:
+            source: A file, a folder or a stream of this format.
+            options: The options of all formats that are set.
+
+        Raises:
+            UserError: The source is damaged.
+        """
+        ...
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        """Yield the lists of a source.
+
+        Args:
+            source: A file, a folder or a stream of this format.
+            options: The options of all formats that are set.
+
+        Raises:
+            UserError: The source is damaged, or its rows contradict each other.
+        """
+        return lists_of(self.rows(source, options), self, source.warnings)
