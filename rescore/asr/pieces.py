@@ -71,6 +71,16 @@ class File(NamedTuple):
     """
     has_ids: bool = False
     """Whether these words look like ids."""
+    in_folder: bool = False
+    """Whether the system is a folder, in which a file is usually a recording."""
+
+    @property
+    def offers_ids(self) -> bool:
+        """Whether the first words of the lines tell other systems their recordings.
+
+        Recordings that begin with the same word have no id in common.
+        """
+        return self.has_ids or not self.in_folder
 
     def with_ids_once(self) -> File:
         """Return the file; first words that begin several lines are no ids."""
