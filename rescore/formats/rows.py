@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, Column
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.formats.source import (
     SAME_ID,
     UNTIMED,
@@ -27,6 +27,7 @@ from rescore.formats.source import (
 from rescore.formats.text import strip_markup
 from rescore.formats.times import TimedWord, filled, partly_timed
 from rescore.nbest import Audio, Header, Hypothesis, NbestList, as_ranked
+from rescore.options import Declared, option
 
 # --- rows ----------------------------------------------------------------------------
 
@@ -309,6 +310,46 @@ def _in_order_of_ranks(nbest: NbestList) -> NbestList:
         for one in nbest.hypotheses:
             one.rank = None
     return nbest
+
+
+# --- lists of equal size -------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListSize(Declared):
+    """The option of formats whose files do not mark the end of a list."""
+
+    size: int | None = option(
+        None,
+        "Hypotheses per list, if the file does not mark the end of a list (NeMo beams,"
+        " OpenNMT). For lattices: number of different texts to read, 100 by default.",
+        "--nbest-size",
+        low=1,
+    )
+
+
+def in_portions(rows: Iterable[Row], size: int, name: str) -> Iterator[Row]:
+    """Yield the rows of lists of equal size, numbered from 1: for files that do not
+    mark the end of a list.
+
+    Args:
+        rows: The hypotheses of all lists, which are changed: the number of the list
+            becomes the id.
+        size: The number of hypotheses of each list.
+        name: The file, for messages.
+
+    Raises:
+        UserError: The last list has fewer hypotheses.
+    """
+    number = 0
+    for number, row in enumerate(rows, 1):
+        row.id = str((number - 1) // size + 1)
+        yield row
+    if number % size:
+        raise UserError(
+            f"{name}: {counted(number, 'line')} is not a multiple of {size}; give the"
+            " right --nbest-size"
+        )
 
 
 # --- formats of rows -----------------------------------------------------------------

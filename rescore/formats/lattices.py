@@ -15,11 +15,12 @@ from graphlib import CycleError, TopologicalSorter
 from itertools import islice
 from typing import NamedTuple
 
-from rescore.asr.formats.acoustic import ACOUSTIC, LANGUAGE, AcousticScale
 from rescore.columns import FIRST_PASS, Column
 from rescore.errors import UserError
+from rescore.formats.acoustic import ACOUSTIC, LANGUAGE, AcousticScale
+from rescore.formats.rows import ListSize
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import ListSize, as_number, stem_of, strip_markup
+from rescore.formats.text import as_number, stem_of, strip_markup
 from rescore.nbest import Header, Hypothesis, NbestList
 
 SIZE = 100

@@ -10,20 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from rescore.columns import FIRST_PASS, Column, free_name
+from rescore.columns import FIRST_PASS, free_name
 from rescore.errors import UserError
+from rescore.formats.rows import Joins, Row, RowFormat
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import (
-    Part,
     as_number,
-    grouped,
     numbered,
     split_id,
-    strip_markup,
     table,
     utterance_of,
 )
-from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import Declared, option
 
 ACOUSTIC = "am"
@@ -60,8 +57,18 @@ class AcousticScale(Declared):
         high=1e6,
     )
 
+    def or_default(self, default: float) -> float:
+        """Return the scale, or the default of a toolkit where none is given."""
+        return default if self.acoustic_scale is None else self.acoustic_scale
 
-class _Kaldi:
+
+KALDI_SCALE = 1 / 12
+"""Kaldi's own default, --inv-acwt 12."""
+SRILM_SCALE = 1 / 8
+"""SRILM's own default, a language model weight of 8."""
+
+
+class _Kaldi(RowFormat):
     """A folder of archives in text form, as `nbest-to-linear` and
     `steps/rnnlmrescore.sh` leave it.
 
@@ -72,9 +79,7 @@ class _Kaldi:
     """
 
     Options = AcousticScale
-    SCALE = 1 / 12
-    """Kaldi's own default, --inv-acwt 12."""
-    _column = Column.component("kaldi")
+    components = "kaldi"
 
     def sniff(self, source: Source) -> bool:
         if source.is_folder:
@@ -107,15 +112,13 @@ class _Kaldi:
                 files[name] = path
         return files
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield a list for each utterance.
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the hypotheses of each file of words.
 
         `s2s` is the graph score and the acoustic score times --acoustic-scale (1/12);
         both have columns, too.
         """
-        scale = options.of(AcousticScale).acoustic_scale
-        if scale is None:
-            scale = self.SCALE
+        scale = options.of(AcousticScale).or_default(KALDI_SCALE)
         texts = [source]
         if source.is_folder:
             texts = [Source(path, source.warnings) for path in self._parts(source.path)]
@@ -123,41 +126,38 @@ class _Kaldi:
             costs = {}
             for name, file in self._costs(words.path.parent).items():
                 costs[name] = table(file, source.warnings)
-            yield from grouped(self._entries(words, costs, scale))
+            yield from _with_costs(words, costs, scale)
 
-    def _entries(
-        self, words: Source, costs: dict[str, dict[str, str]], scale: float
-    ) -> Iterator[Part]:
-        """Yield each line as a list of one hypothesis, with its id.
 
-        Args:
-            words: The texts.
-            costs: The costs of each file, by the first words of the lines.
-            scale: The factor of the acoustic score.
-        """
-        columns: dict[str, Column] = {}
-        header = Header(records=columns)
-        utterance = ""
-        ranks: set[str] = set()
-        for place, line in words.filled():
-            key, text = split_id(line)
-            match = _NUMBERED.fullmatch(key)
-            if not match:
-                raise UserError(f"{place}: expected `utterance-1 words`, found {key!r}")
-            components = _components(key, words, costs)
-            scores = _with_total(components, scale) if components else {}
-            for name in scores:
-                if name != FIRST_PASS:
-                    columns.setdefault(name, self._column)
-            hypothesis = Hypothesis(strip_markup(text), scores)
-            if match[1] != utterance:
-                utterance = match[1]
-                ranks.clear()
-            if match[2] in ranks:
-                raise UserError(f"{place}: {key} is duplicated; give each line once")
-            ranks.add(match[2])
-            nbest = NbestList(match[1], [hypothesis], header=header)
-            yield Part(match[1], nbest, place)
+def _with_costs(
+    words: Source, costs: dict[str, dict[str, str]], scale: float
+) -> Iterator[Row]:
+    """Yield the hypothesis of each line of a file.
+
+    Args:
+        words: The texts.
+        costs: The costs of each file, by the first words of the lines.
+        scale: The factor of the acoustic score.
+    """
+    utterance = ""
+    ranks: set[str] = set()
+    for place, line in words.filled():
+        key, text = split_id(line)
+        match = _NUMBERED.fullmatch(key)
+        if not match:
+            raise UserError(f"{place}: expected `utterance-1 words`, found {key!r}")
+        scores = _components(key, words, costs)
+        if scores:
+            scores = _with_total(scores, scale)
+        joins = Joins.SAME_ID
+        if match[1] != utterance:
+            utterance = match[1]
+            joins = Joins.NEVER  # to the last list of another file
+            ranks.clear()
+        if match[2] in ranks:
+            raise UserError(f"{place}: {key} is duplicated; give each line once")
+        ranks.add(match[2])
+        yield Row(utterance, place, text, scores, joins=joins)
 
 
 def _components(
@@ -200,12 +200,11 @@ def _with_total(components: dict[str, float], scale: float) -> dict[str, float]:
 LN10 = math.log(10)
 _LOG = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?[ \t]+"
 _OWN = re.compile(rf"(?!\d+\s+\d+\s){_LOG}{_LOG}\d+(?:\s|$)", re.IGNORECASE)
-_SRILM = Header(records=dict.fromkeys((ACOUSTIC, LANGUAGE), Column.component("srilm")))
 _DECIPHER = ("NBestList1.0", "NBestList2.0")
 _SILENT = {"<s>", "</s>", "-pau-", "<pau>"}
 
 
-class _Srilm:
+class _Srilm(RowFormat):
     """SRILM N-best lists (nbest-format(5)): one file per utterance, named after it; or
     a folder of such files.
 
@@ -213,8 +212,7 @@ class _Srilm:
     """
 
     Options = AcousticScale
-    SCALE = 1 / 8
-    """SRILM's own default, a language model weight of 8."""
+    components = "srilm"
 
     def sniff(self, source: Source) -> bool:
         files = source.files()
@@ -223,38 +221,33 @@ class _Srilm:
         head = files[0].head
         return head.startswith(_DECIPHER) or _OWN.match(head) is not None
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield a list for each file.
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the hypotheses of each file, which is a list, with or without lines.
 
         `s2s` is the LM score and the acoustic score times --acoustic-scale (1/8), which
         have columns.
         """
-        scale = options.of(AcousticScale).acoustic_scale
-        if scale is None:
-            scale = self.SCALE
+        scale = options.of(AcousticScale).or_default(SRILM_SCALE)
         for file in source.files():
-            nbest = NbestList(utterance_of(file.path.name), [], header=_SRILM)
+            name = utterance_of(file.path.name)
+            yield Row(name, file.name, joins=Joins.NEVER)
             for place, line in file.filled():
                 if line.startswith(_DECIPHER):
                     raise UserError(
                         f"{place}: Decipher's format is not read; convert it with"
                         " SRILM's rescore-decipher"
                     )
-                nbest.hypotheses.append(_hypothesis(line.split(), scale, place))
-            yield nbest
-
-
-def _hypothesis(cells: list[str], scale: float, place: str) -> Hypothesis:
-    """Return the hypothesis of a line of SRILM; its columns are natural logs."""
-    if len(cells) < 3:
-        raise UserError(f"{place}: expected `acoustic language words w1 w2 ...`")
-    acoustic = as_number(cells[0], place) * LN10
-    language = as_number(cells[1], place) * LN10
-    text = strip_markup(" ".join(word for word in cells[3:] if word not in _SILENT))
-    if not acoustic:
-        return Hypothesis(text, {FIRST_PASS: language})
-    total = language + scale * acoustic
-    return Hypothesis(text, {FIRST_PASS: total, ACOUSTIC: acoustic, LANGUAGE: language})
+                cells = line.split()
+                if len(cells) < 3:
+                    raise UserError(
+                        f"{place}: expected `acoustic language words w1 w2 ...`"
+                    )
+                scores = {FIRST_PASS: as_number(cells[1], place) * LN10}
+                acoustic = as_number(cells[0], place) * LN10
+                if acoustic:
+                    scores = _with_total({**scores, ACOUSTIC: acoustic}, scale)
+                text = " ".join(word for word in cells[3:] if word not in _SILENT)
+                yield Row(name, place, text, scores)
 
 
 KALDI = _Kaldi()
