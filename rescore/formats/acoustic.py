@@ -6,14 +6,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from rescore.columns import FIRST_PASS, free_name
 from rescore.errors import UserError
 from rescore.formats.rows import Joins, Row, RowFormat
-from rescore.formats.source import ReadOptions, Source
+from rescore.formats.source import HEAD, ReadOptions, Source
 from rescore.formats.text import (
     as_number,
     numbered,
@@ -21,6 +22,7 @@ from rescore.formats.text import (
     table,
     utterance_of,
 )
+from rescore.formats.times import timed_pieces
 from rescore.options import Declared, option
 
 ACOUSTIC = "am"
@@ -68,6 +70,9 @@ SRILM_SCALE = 1 / 8
 """SRILM's own default, a language model weight of 8."""
 
 
+# --- Kaldi ---------------------------------------------------------------------------
+
+
 class _Kaldi(RowFormat):
     """A folder of archives in text form, as `nbest-to-linear` and
     `steps/rnnlmrescore.sh` leave it.
@@ -76,6 +81,9 @@ class _Kaldi(RowFormat):
     `ac_cost`) and `lmwt.withlm` (or `lmwt`, `lm_cost`, `lmwt.nolm`) the acoustic and
     the graph costs. Costs are negative logs: as scores they change sign. Any file may
     be gzipped.
+
+    A file of such lines alone has no scores. It is detected where its lines are
+    certainly hypotheses (`are_alternatives`, `are_lists_of`).
     """
 
     Options = AcousticScale
@@ -85,9 +93,11 @@ class _Kaldi(RowFormat):
         if source.is_folder:
             return bool(self._parts(source.path))
         name, _ = split_id(source.head.partition("\n")[0])
-        if not source.is_regular or not _NUMBERED.fullmatch(name):
+        if not _NUMBERED.fullmatch(name):
             return False
-        return bool(self._costs(source.path.parent))
+        if source.is_regular and self.has_costs(source):
+            return True
+        return are_alternatives(numbered_texts(source))
 
     def _parts(self, path: Path) -> list[Path]:
         """Return the files of words in the folder itself, or in its archives.1,
@@ -101,6 +111,10 @@ class _Kaldi(RowFormat):
             texts = [folder / name for name in _WORDS if (folder / name).is_file()]
             parts += texts[:1]
         return parts
+
+    def has_costs(self, words: Source) -> bool:
+        """Return whether files of costs stand beside a file of words."""
+        return bool(self._costs(words.path.parent))
 
     def _costs(self, folder: Path) -> dict[str, Path]:
         """Return the files of costs by their names without .gz."""
@@ -196,6 +210,92 @@ def _with_total(components: dict[str, float], scale: float) -> dict[str, float]:
     total = language + scale * acoustic
     return {FIRST_PASS: total, ACOUSTIC: acoustic, LANGUAGE: language, **others}
 
+
+# --- texts without costs -------------------------------------------------------------
+
+_RANKED = re.compile(r"(.+)-([1-9]\d{0,8})")
+"""The id of a hypothesis: numbers of utterances have leading zeros in most corpora."""
+IF_LISTS = "; if these are N-best lists: --format kaldi"
+"""The end of a message about lines that may be hypotheses."""
+
+
+def numbered_texts(source: Source) -> dict[str, list[str]]:
+    """Return the texts at the beginning of a file by utterance, if its lines may be
+    hypotheses: `utt-1 words`, `utt-2 words`, ..., numbered from 1 without gaps.
+
+    Args:
+        source: The file.
+
+    Returns:
+        The texts of each utterance; empty if a line has another form, or no utterance
+        has several texts.
+    """
+    lines = source.head.split("\n")
+    if len(source.head) > HEAD // 8:  # the head may end within the last line
+        lines.pop()
+    texts: dict[str, list[str]] = {}
+    utterance = ""
+    for line in filter(str.strip, lines):
+        key, text = split_id(line.rstrip("\r"))
+        match = _RANKED.fullmatch(key)
+        if match is None:
+            return {}
+        own = texts.setdefault(match[1], [])
+        is_next = int(match[2]) == len(own) + 1
+        if not is_next or (own and match[1] != utterance):
+            return {}
+        utterance = match[1]
+        own.append(text)
+    if all(len(own) == 1 for own in texts.values()):
+        return {}
+    return texts
+
+
+def are_alternatives(texts: Mapping[str, Sequence[str]]) -> bool:
+    """Return whether numbered texts are certainly hypotheses: most of several
+    utterances have several texts, which all differ, and most of their words are those
+    of the text before. The utterances of a recording have other words each, and
+    recordings of one sentence have some equal texts.
+
+    Args:
+        texts: The texts of each utterance.
+    """
+    several = [own for own in texts.values() if len(own) > 1]
+    if len(texts) < 2 or 2 * len(several) < len(texts):
+        return False
+    words = 0
+    shared = 0
+    for own in several:
+        if len(set(own)) < len(own):
+            return False
+        for before, text in pairwise(own):
+            first, second = set(timed_pieces(before)), set(timed_pieces(text))
+            words += len(first) + len(second)
+            shared += 2 * len(first & second)
+    return 2 * shared > words
+
+
+def are_lists_of(source: Source, ids: Collection[str]) -> bool | None:
+    """Return whether the lines of a file without costs are hypotheses of known
+    utterances: what stands before the numbers are ids of these.
+
+    Args:
+        source: The file.
+        ids: The utterances, such as those with references.
+
+    Returns:
+        False if the whole ids of lines are known; None if neither is certain.
+    """
+    texts = numbered_texts(source)
+    if not texts or (source.is_regular and KALDI.has_costs(source)):
+        return None
+    for name, own in texts.items():
+        if any(f"{name}-{rank}" in ids for rank in range(1, len(own) + 1)):
+            return False
+    return None if texts.keys().isdisjoint(ids) else True
+
+
+# --- SRILM ---------------------------------------------------------------------------
 
 LN10 = math.log(10)
 _LOG = r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?[ \t]+"
