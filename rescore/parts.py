@@ -272,7 +272,7 @@ FORMATS: Registry[Any] = Registry(
         "espnet2": ("rescore.formats.espnet:ESPNET2", "ESPnet2 decode folder"),
         "kaldi": ("rescore.formats.acoustic:KALDI", "Kaldi N-best folder"),
         "lattice": (
-            "rescore.formats.lattices",
+            "rescore.formats.lattices:LATTICE",
             "word lattices of HTK or SRILM (SLF)",
         ),
         "srilm": ("rescore.formats.acoustic:SRILM", "SRILM N-best files"),

@@ -14,7 +14,7 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.files import loads, opened, parsed
 from rescore.formats.native import is_espnet1
-from rescore.formats.rows import Joins, Row, RowFormat
+from rescore.formats.rows import Row, RowFormat, as_list
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import field_of, numbered, strip_markup, table
 from rescore.formats.writing import (
@@ -177,8 +177,7 @@ class _Espnet2(RowFormat):
                 for row in _rank(best, source.warnings):
                     utterances.setdefault(row.id, []).append(row)
             for rows in utterances.values():
-                rows[0].joins = Joins.NEVER  # to the part before
-                yield from rows
+                yield from as_list(rows)
 
     def check(self, lists: Iterable[NbestList], path: str) -> None:
         """Check that lists can be written: ids have no blanks, and the folder is new.

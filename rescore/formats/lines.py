@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from rescore.errors import UserError
 from rescore.files import loads
-from rescore.formats.rows import Joins, ListSize, Row, RowFormat, in_portions
+from rescore.formats.rows import Joins, ListSize, Row, RowFormat, as_list, in_portions
 from rescore.formats.shaped import results_of, span_beside
 from rescore.formats.shapes import Shape, shipped
 from rescore.formats.source import JsonPeek, Place, ReadOptions, Source
@@ -128,16 +128,12 @@ class _Sherpa(RowFormat):
             number += 1
             (result,) = results_of(self._shape, document, place, source.warnings)
             utterance = name or str(number)
-            yield Row(utterance, place, joins=Joins.NEVER)
+            rows = []
             for one in result.hypotheses:
-                yield Row(
-                    utterance,
-                    place,
-                    one.text,
-                    one.scores,
-                    times=one.times,
-                    is_plain=True,
-                )
+                row = Row(utterance, place, one.text, one.scores, is_plain=True)
+                row.times = one.times
+                rows.append(row)
+            yield from as_list(rows or [Row(utterance, place)])
             name = ""
 
 
@@ -268,12 +264,16 @@ class _BrainToText(RowFormat):
                     f"{place}: {len(cells)} fields; expected"
                     " `text;acoustic;ngram;llm;total` per hypothesis"
                 )
+            rows = []
             for first in range(0, len(cells), 5):
                 text, *parts, total = cells[first : first + 5]
                 scores = {}
                 for name, part in zip(("acoustic", "ngram", "llm"), parts, strict=True):
                     scores[name] = as_number(part, place, name)
-                yield Row(str(number), place, text, scores, as_number(total, place))
+                rows.append(
+                    Row(str(number), place, text, scores, as_number(total, place))
+                )
+            yield from as_list(rows)
 
 
 ICEFALL = _Icefall()

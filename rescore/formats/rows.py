@@ -66,6 +66,10 @@ class Row:
     references: tuple[str, ...] = ()
     source: str | None = None
     joins: Joins = Joins.SAME_ID
+    ends: bool = False
+    """Whether the row is certainly the last of its list, which a stream then yields
+    without waiting for the next row.
+    """
     rank: int | None = None
     """The rank that the file gives to the hypothesis."""
     words: Sequence[TimedWord] = ()
@@ -129,10 +133,13 @@ def lists_of(
             repeated.rename(row)
         if current is not None and current.id == row.id and _joins(row):
             building.add(current, row)
-            continue
-        if current is not None:
+        else:
+            if current is not None:
+                yield _in_order_of_ranks(current)
+            current = building.begin(row)
+        if row.ends:
             yield _in_order_of_ranks(current)
-        current = building.begin(row)
+            current = None
     if current is not None:
         yield _in_order_of_ranks(current)
 
@@ -312,6 +319,19 @@ def _in_order_of_ranks(nbest: NbestList) -> NbestList:
     return nbest
 
 
+def as_list(rows: Iterable[Row]) -> list[Row]:
+    """Return rows that are one whole list, whatever stands before and behind them.
+
+    Args:
+        rows: The rows of one utterance, which are changed.
+    """
+    whole = list(rows)
+    if whole:
+        whole[0].joins = Joins.NEVER
+        whole[-1].ends = True
+    return whole
+
+
 # --- lists of equal size -------------------------------------------------------------
 
 
@@ -344,6 +364,7 @@ def in_portions(rows: Iterable[Row], size: int, name: str) -> Iterator[Row]:
     number = 0
     for number, row in enumerate(rows, 1):
         row.id = str((number - 1) // size + 1)
+        row.ends = number % size == 0
         yield row
     if number % size:
         raise UserError(

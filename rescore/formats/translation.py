@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from rescore.columns import FIRST_PASS, SUM
 from rescore.errors import UserError, counted
 from rescore.files import opened, unpacked_name
-from rescore.formats.rows import ListSize, Row, RowFormat, in_portions
+from rescore.formats.rows import ListSize, Row, RowFormat, as_list, in_portions
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import (
     NOTHING,
@@ -104,7 +104,7 @@ class _Fairseq(RowFormat):
             else:
                 _add_to_hypothesis(rows, kind, rest, lenpen, place)
         for index in sorted(sentences):
-            yield from sentences.pop(index)
+            yield from as_list(sentences.pop(index))
 
 
 def _check_once(rows: Sequence[Row], place: str, source: str | None = None) -> None:
