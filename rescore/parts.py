@@ -323,12 +323,12 @@ FORMATS: Registry[Any] = Registry(
 )
 """The formats of N-best lists; detection tries them in this order."""
 
-WHOLE = "rescore.asr.formats.measured:measured_recordings"
+WHOLE = "rescore.asr.measured:measured_recordings"
 """Reads whole recordings with their references, of any format, for `rescore eval
 --whole`.
 """
 
-SESSIONS = "rescore.asr.formats.sessions:measured_sessions"
+SESSIONS = "rescore.asr.sessions:measured_sessions"
 """Reads recordings with their speakers, and their references, for metrics that read
 sessions.
 """

@@ -121,33 +121,62 @@ def iterate(
     warnings = InputWarnings(strict)
     options = _with_first_pass_named(options or ReadOptions(), s2s)
     for source in opened_all(paths, warnings, format_name, s2s, options):
-        reader = _format(source, reader_name(source, format_name, options), options)
-        lists = reader.read(source, options)
-        if told:
-            lists = source.timed(lists)
-        headers = _Headers(source, reader)
-        for nbest in lists:
-            nbest.id = without_blanks(nbest.id)
+        for nbest in lists_in(
+            source, options, warnings, format_name, s2s, strict, told
+        ):
             seen.add(nbest, source)
-            place = f"{source.name}: utterance {nbest.id}"
-            check_scores(nbest, place)
-            if _drop_tags(nbest):
-                warnings.add("list", TAGS, place)
-            _choose_first_pass(nbest, s2s, place, warnings)
-            _check_columns(nbest, place)
-            nbest.header = headers.of(nbest)
-            # the command that added columns of scores has reported copies already
-            if (strict or not _is_scored(nbest)) and _has_copies(nbest):
-                warnings.add("list", TWICE, place)
             yield nbest
-        if source.has_rest:
-            warnings.add("file", UNREAD, source.name)
     warnings.report()
     if not seen:
         raise UserError(
             f"{_names(paths)}: no N-best list in it; for JSON of"
             " another service, describe its places with --shape FILE"
         )
+
+
+def lists_in(
+    source: Source,
+    options: ReadOptions,
+    warnings: InputWarnings,
+    format_name: str | None = None,
+    s2s: str = FIRST_PASS,
+    strict: bool = False,
+    told: bool = False,
+) -> Iterator[NbestList]:
+    """Yield the N-best lists of one input whose options are checked (`check_options`).
+
+    Args:
+        source: The input.
+        options: The options of formats.
+        warnings: Collects problems of the lists.
+        format_name: As of `iterate`.
+        s2s: The column to use as first-pass score.
+        strict: Whether oddities are errors.
+        told: Whether the progress of a long reading is logged.
+
+    Raises:
+        UserError: The input has no known format, or is damaged.
+    """
+    reader = _format(source, reader_name(source, format_name, options), options)
+    lists = reader.read(source, options)
+    if told:
+        lists = source.timed(lists)
+    headers = _Headers(source, reader)
+    for nbest in lists:
+        nbest.id = without_blanks(nbest.id)
+        place = f"{source.name}: utterance {nbest.id}"
+        check_scores(nbest, place)
+        if _drop_tags(nbest):
+            warnings.add("list", TAGS, place)
+        _choose_first_pass(nbest, s2s, place, warnings)
+        _check_columns(nbest, place)
+        nbest.header = headers.of(nbest)
+        # the command that added columns of scores has reported copies already
+        if (strict or not _is_scored(nbest)) and _has_copies(nbest):
+            warnings.add("list", TWICE, place)
+        yield nbest
+    if source.has_rest:
+        warnings.add("file", UNREAD, source.name)
 
 
 def _with_first_pass_named(options: ReadOptions, s2s: str) -> ReadOptions:

@@ -416,6 +416,19 @@ def split_trn(line: str) -> tuple[str, str] | None:
     return line[: match.start()], match[1]
 
 
+def are_rows(lines: Sequence[str]) -> bool:
+    """Return whether lines are rows of a table, not texts: the first line has a tab, or
+    all lines have the same number of commas, and more than one.
+
+    Args:
+        lines: The lines of a file that is neither trn nor Kaldi text.
+    """
+    if len(lines) < 2:
+        return False
+    commas = {line.count(",") for line in lines}
+    return "\t" in lines[0] or (len(commas) == 1 and max(commas) > 1)
+
+
 def check_ids(lines: Sequence[tuple[str, str]]) -> None:
     """Check that lines without ids are not those of a file in which most lines have an
     id: a line of trn that lacks its id, or a line of Kaldi text whose id stands twice.

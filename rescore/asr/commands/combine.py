@@ -9,14 +9,10 @@ from pathlib import Path
 
 from rescore import formats
 from rescore.asr.combine import combine
-from rescore.asr.formats.contents import are_whole
-from rescore.asr.formats.measured import closest_readings
 from rescore.asr.formats.systems import read_system, read_table_of_systems
-from rescore.asr.formats.whole import (
-    Recording,
-    read_systems,
-)
+from rescore.asr.measured import closest_readings
 from rescore.asr.systems import combined, system_names
+from rescore.asr.whole import Recording, are_whole, read_systems
 from rescore.cli import options
 from rescore.cli.bridge import is_typed, refuse_beside
 from rescore.config import GROUPS, MEASURES, RunConfig
@@ -250,7 +246,8 @@ def _lists(
         systems = dict(zip(names, systems.values(), strict=True))
         return _referred(combined(systems, words), inputs)
     names = system_names(own.systems, own.name)
-    if own.whole or are_whole(own.systems):
+    named = inputs.format_name
+    if own.whole or are_whole(own.systems, named, inputs.read_options):
         refuse_beside("whole")
         return _lists_of_recordings(own, inputs, names, words)
     paths = paced(own.systems, "read %d of %d outputs")
