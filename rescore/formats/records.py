@@ -22,10 +22,10 @@ from typing import Any, ClassVar
 
 from rescore.columns import FIRST_PASS, RANK, Column
 from rescore.errors import UserError, counted
-from rescore.files import loads
 from rescore.formats import paths
 from rescore.formats.fields import TextOfUtterance, fields_of, keys_with_roles
 from rescore.formats.matching import part_of
+from rescore.formats.objects import Object, json_objects
 from rescore.formats.shaped import times_of
 from rescore.formats.shapes import shipped
 from rescore.formats.source import NULL, InputWarnings, Place, ReadOptions, Source
@@ -153,11 +153,11 @@ class Records:
         """
         layout = self.with_fields(options.of(Fields).fields)
         folder = source.path.parent
-        records = _with_keys(records_of(source), layout.optional_keys, source.name)
+        records = _with_keys(json_objects(source), layout.optional_keys, source.name)
         is_listed = options.first_pass != FIRST_PASS
         lists = (
             layout._part(value, number, folder, place, source.warnings, is_listed)
-            for number, value, place in records
+            for value, place, number in records
         )
         yield from grouped(apart(lists, source.warnings))
 
@@ -175,7 +175,7 @@ class Records:
         Raises:
             UserError: A text is no text.
         """
-        for number, value, place in records_of(source):
+        for value, place, number in json_objects(source):
             if not isinstance(value, dict):
                 raise _no_object(value, place)
             id_key = first_of(value, (*self.id, *GENERIC.id))
@@ -568,12 +568,12 @@ def _absent(role: str, key: str, value: Mapping[str, Any], place: str) -> UserEr
 
 
 def _with_keys(
-    records: Iterable[tuple[int, Any, str]], keys: Mapping[str, str], name: str
-) -> Iterator[tuple[int, Any, str]]:
+    records: Iterable[Object], keys: Mapping[str, str], name: str
+) -> Iterator[Object]:
     """Yield records, and see that each key is in one of them.
 
     Args:
-        records: As of `records_of`.
+        records: The objects of a file.
         keys: The key of each role.
         name: The file, for messages.
 
@@ -581,13 +581,14 @@ def _with_keys(
         UserError: No record has a key.
     """
     unseen = dict(keys)
-    for number, value, place in records:
+    for record in records:
+        value = record.value
         if unseen:
             known = keys_in(value)
             for role, key in list(unseen.items()):
                 if key in known or paths.first(value, (key,)) is not None:
                     del unseen[role]
-        yield number, value, place
+        yield record
     for role, key in unseen.items():
         raise UserError(f"{name}: no record has the key {key}; correct --field {role}")
 
@@ -606,30 +607,6 @@ def keys_in(value: Any) -> set[str]:
         if _are_objects(inner):
             keys.update(*inner)
     return keys
-
-
-def records_of(source: Source) -> Iterator[tuple[int, Any, str]]:
-    """Yield the records of a file; JSON Lines are read as a stream.
-
-    Args:
-        source: JSON Lines, one JSON list or one JSON value.
-
-    Yields:
-        The number of each record, from 1; its value; and its place, for messages.
-
-    Raises:
-        UserError: The file is not JSON.
-    """
-    if source.peek.lines:
-        for number, (place, line) in enumerate(source.filled(), 1):
-            yield number, loads(line, place, line=True), place
-        return
-    document = loads(source.read_all(), source.name)
-    if not isinstance(document, list):
-        yield 1, document, source.name
-        return
-    for number, value in enumerate(document, 1):
-        yield number, value, f"{source.name}: entry {number}"
 
 
 def first_of(

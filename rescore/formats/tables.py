@@ -14,6 +14,7 @@ from rescore.columns import FIRST_PASS, RANK, SUM
 from rescore.errors import UserError, counted
 from rescore.files import opened
 from rescore.formats.fields import TextOfUtterance, fields_of, keys_with_roles
+from rescore.formats.objects import COMMAS, TABS, Delimited
 from rescore.formats.records import (
     GENERIC,
     ROLES,
@@ -51,13 +52,10 @@ _HOLDS = frozenset({"reference", "source", "columns"})
 
 
 class DelimitedTable:
-    """Columns by name. In CSV, quotation marks stand around cells, as RFC 4180 says;
-    TSV has no quoting (IANA's text/tab-separated-values), so a text may begin with a
-    quotation mark.
+    """Columns by name.
 
     Args:
-        delimiters: The characters that may part cells; the first is written.
-        quoted: Whether cells may have quotation marks around them.
+        form: How the cells are parted.
     """
 
     Options = Fields
@@ -65,30 +63,14 @@ class DelimitedTable:
     holds_choice = True
     """Whether the combined score is written beside the first pass."""
 
-    def __init__(self, delimiters: str, quoted: bool) -> None:
-        self._delimiters = delimiters
-        self._quoting: dict[str, Any] = {"quoting": csv.QUOTE_NONE, "quotechar": None}
-        if quoted:
-            self._quoting = {"strict": True}
+    def __init__(self, form: Delimited) -> None:
+        self._form = form
 
     def sniff(self, source: Source) -> bool:
         """Return whether a column has a name that hypotheses have."""
-        names = self._names(source.head)
+        names = self._form.names(source)
         lower = {name.lower() for name in names}
         return len(names) > 1 and not lower.isdisjoint(GENERIC.text)
-
-    def _names(self, head: str) -> list[str]:
-        """Return the cells of the first line; none if it is no CSV."""
-        first = head.partition("\n")[0].rstrip("\r")
-        delimiter = self._delimiter(first)
-        try:
-            return next(csv.reader([first], delimiter=delimiter, **self._quoting), [])
-        except csv.Error:
-            return []
-
-    def _delimiter(self, first_line: str) -> str:
-        """Return the delimiter that a line has most of."""
-        return max(self._delimiters, key=first_line.count)
 
     # --- reading ---
 
@@ -113,7 +95,7 @@ class DelimitedTable:
             source: Any file.
             role: `ref` or `src`.
         """
-        names = self._names(source.head)
+        names = self._form.names(source)
         lower = {name.lower().strip() for name in names}
         has_ids = not lower.isdisjoint(GENERIC.id)
         return has_ids and _text_column(names, role) is not None
@@ -133,7 +115,7 @@ class DelimitedTable:
         Raises:
             UserError: A line has another number of cells.
         """
-        names = self._names(source.head)
+        names = self._form.names(source)
         id_column = _column(GENERIC, "id", names, source.name)
         column = _text_column(names, role)
         if column is None:
@@ -141,39 +123,19 @@ class DelimitedTable:
         known = {column, *keys_with_roles(GENERIC)}
         if id_column is not None:
             known.add(id_column)
-        for number, (row, place) in enumerate(self._cells(source, names), 1):
+        for row, place, number in self._form.objects(source):
             identity = without_blanks(_cell(row, id_column)) or str(number)
             fields = fields_of(row, known)
             yield TextOfUtterance(identity, (line(row[column]),), place, fields)
 
-    def _cells(
-        self, source: Source, names: list[str]
-    ) -> Iterator[tuple[dict[str, str], str]]:
-        """Yield the cells of each line but the first by the names of their columns, and
-        the file and line.
-        """
-        delimiter = self._delimiter(source.head.partition("\n")[0])
-        lines = (f"{line}\n" for line in source.lines(crlf=True))
-        reader = csv.DictReader(lines, names, delimiter=delimiter, **self._quoting)
-        for number, row in enumerate(_as_user_errors(reader, source.name)):
-            if number == 0:
-                continue  # the names
-            place = f"{source.name}: line {reader.line_num}"
-            if None in row or None in row.values():
-                raise UserError(
-                    f"{place}: expected {counted(len(names), 'column')}, as in the"
-                    " first line; quote fields that contain a comma"
-                )
-            yield row, place
-
     def _rows(self, source: Source, options: ReadOptions) -> Iterator[Part]:
         """Yield the contents of each line, with the id of its list."""
-        names = self._names(source.head)
+        names = self._form.names(source)
         fields = options.of(Fields).fields
         layout = _Layout.of(GENERIC.with_fields(fields), names, source.name)
         is_numeric: dict[str, bool] = {}
         header = Header(scores_are_means=MEANS_SUM in names)
-        for number, (row, place) in enumerate(self._cells(source, names), 1):
+        for row, place, number in self._form.objects(source):
             text = strip_markup(row[layout.text])
             hypothesis = Hypothesis(text, **layout.scored(row, is_numeric, place))
             if row.get(RANK, "").strip():
@@ -244,9 +206,9 @@ class DelimitedTable:
         Raises:
             UserError: The table cannot hold the id.
         """
-        delimiter = self._delimiters[0]
+        delimiter = self._form.delimiters[0]
         writer = csv.writer(
-            file, delimiter=delimiter, lineterminator="\n", **self._quoting
+            file, delimiter=delimiter, lineterminator="\n", **self._form.quoting
         )
         try:
             writer.writerow(cells)
@@ -326,17 +288,6 @@ def _rows_to_write(
         yield [nbest.id, unmarked(hypothesis.text), *cells, *about_cells]
 
 
-def _as_user_errors(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:
-    """Yield the rows; invalid CSV is an error that names its line."""
-    try:
-        yield from reader
-    except csv.Error as error:
-        raise UserError(
-            f"{path}: line {reader.reader.line_num}: {error}; quote a text with"
-            " quotation marks"
-        ) from None
-
-
 # --- roles of columns ----------------------------------------------------------------
 
 
@@ -365,12 +316,6 @@ class _Layout:
             names: The names of the columns.
             path: The table, for messages.
         """
-        for index, name in enumerate(names):
-            if name in names[:index]:
-                raise UserError(
-                    f"{path}: line 1: column {name!r} is duplicated; give each a name"
-                    " of its own"
-                )
         chosen = {role: _column(records, role, names, path) for role in ROLES}
         text = chosen["text"]
         if text is None:
@@ -480,5 +425,5 @@ def _more_columns(
     return more
 
 
-CSV = DelimitedTable(",;", quoted=True)
-TSV = DelimitedTable("\t", quoted=False)
+CSV = DelimitedTable(COMMAS)
+TSV = DelimitedTable(TABS)
