@@ -127,13 +127,7 @@ class _Sherpa(RowFormat):
             document = loads(line, place, line=True)
             number += 1
             (result,) = results_of(self._shape, document, place, source.warnings)
-            utterance = name or str(number)
-            rows = []
-            for one in result.hypotheses:
-                row = Row(utterance, place, one.text, one.scores, is_plain=True)
-                row.times = one.times
-                rows.append(row)
-            yield from as_list(rows or [Row(utterance, place)])
+            yield from result.rows_of(name or str(number))
             name = ""
 
 

@@ -10,7 +10,7 @@ other.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
@@ -86,6 +86,8 @@ class Row:
     alignment: str = ""
     is_plain: bool = False
     """Whether the text is as people read it, without marks of toolkits."""
+    own: Collection[str] = ()
+    """Columns that the user names: they are no parts of the toolkit's score."""
     header: Header | None = None
     """What the row itself says of its list, as native lists do; None for the header of
     the format.
@@ -250,7 +252,8 @@ class _Building:
             return []
         if self._rules.components:
             for name in row.scores:
-                if name != FIRST_PASS and name not in self._columns:
+                is_part = name != FIRST_PASS and name not in row.own
+                if is_part and name not in self._columns:
                     self._columns[name] = Column.component(self._rules.components)
         text = row.text if row.is_plain else strip_markup(row.text)
         scored: dict[str, Any] = {"scores": row.scores}
@@ -260,22 +263,33 @@ class _Building:
             Hypothesis(
                 text,
                 origin=row.origin,
-                times=row.times or self._times(text, row),
+                times=row.times or timed(text, row.words, row.place, self._warnings),
                 rank=row.rank,
                 alignment=row.alignment,
                 **scored,
             )
         ]
 
-    def _times(self, text: str, row: Row) -> tuple[tuple[float, float], ...]:
-        """Return the times of a text's pieces, and count the pieces without times."""
-        if not row.words:
-            return ()
-        pieces = partly_timed(text, row.words)
-        for piece, span in pieces:
-            if span is None:
-                self._warnings.add("word", UNTIMED, f"{row.place}: {piece[:40]}")
-        return tuple(span for _, span in filled(pieces))
+
+def timed(
+    text: str, words: Sequence[TimedWord], place: str, warnings: InputWarnings
+) -> tuple[tuple[float, float], ...]:
+    """Return the times of the `timed_pieces` of a text, and count the pieces without
+    times.
+
+    Args:
+        text: The text.
+        words: Its words as the toolkit cuts them.
+        place: The file and line, for messages.
+        warnings: Collects repairs.
+    """
+    if not words:
+        return ()
+    pieces = partly_timed(text, words)
+    for piece, span in pieces:
+        if span is None:
+            warnings.add("word", UNTIMED, f"{place}: {piece[:40]}")
+    return tuple(span for _, span in filled(pieces))
 
 
 def _check_same_references(row: Row, known: Sequence[str]) -> None:

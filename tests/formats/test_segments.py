@@ -40,8 +40,11 @@ FILES = {
 """A file of each form, all with something beside the words."""
 SAID = {
     "plain": [("an owl", "f", None, None), ("  hoots ", "f", None, None)],
-    "kaldi": [("an owl", "f", "a-1", None), ("", "f", "a-2", None)]
-    + [("hoots", "f", "a-3", None)],
+    "kaldi": [
+        ("an owl", "f", "a-1", None),
+        ("", "f", "a-2", None),
+        ("hoots", "f", "a-3", None),
+    ],
     "trn": [("an owl", "f", "a-1", None), ("hoots", "f", "a-2", None)],
     "ctm": [("owl", "talk", None, (0.5, 1.5)), ("hoots", "talk", None, (2, 3))],
     "stm": [("an owl", "talk", None, (0.5, 1.5)), ("", "talk", None, (2, 3))],
@@ -95,8 +98,14 @@ def test_a_segment_says_its_line(kind: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("f.ctm", "ctm"), ("f.stm.filt", "stm"), ("f.vtt", "srt"), ("f.rttm", "rttm")]
-    + [("f.txt", "plain"), ("f", "plain")],
+    [
+        ("f.ctm", "ctm"),
+        ("f.stm.filt", "stm"),
+        ("f.vtt", "srt"),
+        ("f.rttm", "rttm"),
+        ("f.txt", "plain"),
+        ("f", "plain"),
+    ],
 )
 def test_the_name_tells_the_form_of_an_empty_file(
     name: str, kind: str, tmp_path: Path
