@@ -27,9 +27,11 @@ from rescore.columns import (
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
 from rescore.files import shown
+from rescore.formats.acoustic import are_lists_of
 from rescore.formats.references import (
     References,
     TextFile,
+    open_references,
     with_references,
     with_sources,
 )
@@ -54,9 +56,9 @@ from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-TEXT, NATIVE, RECORDS = "text", "native", "json"
-"""The formats of 1-best texts, of native lists, and of records whose keys --field
-names.
+TEXT, NATIVE, RECORDS, KALDI = "text", "native", "json", "kaldi"
+"""The formats of 1-best texts, of native lists, of records whose keys --field names,
+and of Kaldi's lists.
 """
 SHAPED = "speech"
 """A format that takes the options of a shape that the user describes."""
@@ -242,9 +244,13 @@ def read(
     Raises:
         UserError: As of `iterate`; or references are missing.
     """
+    warnings = InputWarnings(strict)
+    if references is not None:
+        references = open_references(references, warnings)
+        paths = [_read_once(path, warnings) for path in paths]
+        format_name = format_name or format_beside(paths, references)
     lists = list(iterate(paths, format_name, s2s, strict, options, told=True))
     if references is not None:
-        warnings = InputWarnings(strict)
         lists = with_references(lists, references, warnings, allow_missing)
         warnings.report()
     if sources is not None:
@@ -427,6 +433,42 @@ def reader_name(
 def _keys(options: ReadOptions | None) -> set[str]:
     """Return the keys that --field names."""
     return {key.removeprefix("-") for key in _fields(options).values()}
+
+
+def format_beside(
+    paths: Sequence[str | Path | Source], references: Sequence[TextFile]
+) -> str | None:
+    """Return the format that texts with numbered ids have because of the references
+    beside them: `kaldi` if lines are hypotheses of the utterances with references,
+    `text` if each line is such an utterance.
+
+    Args:
+        paths: Files, folders and streams.
+        references: The files of references.
+
+    Returns:
+        The name of the format; None if the files say themselves what they are.
+    """
+    ids = set[str]()
+    for file in references:
+        ids.update(file.ids or file.first)
+    names = set()
+    for path in paths:
+        source = path if isinstance(path, Source) else Source(path)
+        are_lists = None if source.is_folder else are_lists_of(source, ids)
+        if are_lists is None or sniff(source) not in (None, KALDI):
+            return None
+        names.add(KALDI if are_lists else TEXT)
+    return names.pop() if len(names) == 1 else None
+
+
+def _read_once(
+    path: str | Path | Source, warnings: InputWarnings
+) -> str | Path | Source:
+    """Return a path; a stream, which can be opened once, as its source."""
+    if isinstance(path, Source) or Path(path).is_file() or Path(path).is_dir():
+        return path
+    return Source(path, warnings)
 
 
 def _fields(options: ReadOptions | None) -> Mapping[str, str]:

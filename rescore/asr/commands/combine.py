@@ -19,12 +19,12 @@ from rescore.config import GROUPS, MEASURES, RunConfig
 from rescore.dataset import Dataset
 from rescore.decision.mixture import system_texts
 from rescore.errors import OptionError, UserError, counted, takes_no
-from rescore.formats.records import SYSTEM
 from rescore.formats.references import (
     References,
     with_references,
     with_sources,
 )
+from rescore.formats.roles import SYSTEM
 from rescore.formats.source import InputWarnings
 from rescore.formats.text import duplicated
 from rescore.metrics import Metric, default_metric
@@ -180,6 +180,11 @@ def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str
     reason = agreement.why_equal
     if metric.words is not None and reason:
         table += f"\n\nequal votes: {reason}"
+    elif metric.words is not None and agreement.voter_count < FEW_VOTERS < len(systems):
+        table += (
+            f"\n\nthe votes are worth {agreement.voter_count:.1f} equal votes: few of"
+            f" the {len(systems)} systems decide"
+        )
     return table
 
 
@@ -190,6 +195,8 @@ def _cells(estimate: Estimate | None) -> list[str]:
     return [f"{estimate.rate:.1f}", f"{estimate.low:.1f}-{estimate.high:.1f}"]
 
 
+FEW_VOTERS = 3
+"""The effective number of voters below which a line says how few systems decide."""
 FAR = 2.0
 """The factor from which on the estimates of the best two systems are far apart."""
 
