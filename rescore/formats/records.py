@@ -18,7 +18,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ from rescore.formats.rows import Joins, Row, RowFormat
 from rescore.formats.shaped import words_of
 from rescore.formats.shapes import records, shipped
 from rescore.formats.source import NULL, Place, ReadOptions, Source
-from rescore.formats.text import json_number, rank_of, strip_markup
+from rescore.formats.text import json_number, rank_of
 
 GENERIC = "json"
 """The shape of records with usual names."""
@@ -149,6 +148,8 @@ def text_of(layout: Layout, record: Object, role: str) -> TextOfUtterance | None
 
 def _references(value: Any, place: str) -> tuple[str, ...]:
     """Return the references under a key."""
+    if isinstance(value, str):
+        return (" ".join(value.split()),)
     texts = value if isinstance(value, list) else [value]
     if any(not isinstance(text, str) for text in texts):
         raise UserError(
@@ -194,8 +195,8 @@ class Reading:
         self._timed = [one for one in shipped().values() if one.format == name]
         self._users = frozenset(named.columns)
 
-    def rows(self, record: Object) -> Iterator[Row]:
-        """Yield the hypotheses of a record.
+    def rows(self, record: Object) -> list[Row]:
+        """Return the hypotheses of a record.
 
         Raises:
             UserError: The record has no hypotheses, or a value of a wrong type.
@@ -215,15 +216,13 @@ class Reading:
             self._warnings.add("text", NULL, place)
             value = {**value, key: ""}
         if isinstance(value[key], str):
-            yield self._single(value, key, roles, about)
-            return
+            return [self._single(value, key, roles, about)]
         rows = list(self._listed(value, key, roles, place))
         about.fields = self._facts(value, rows)
-        if not rows:
-            yield about
         for row in rows:
-            yield _joined(row, about)
+            _join(row, about)
             about.joins = Joins.SAME_ID
+        return rows or [about]
 
     def _about(
         self, value: dict[str, Any], roles: Roles, number: int, place: str
@@ -300,7 +299,7 @@ class Reading:
         """Return what no role has, such as an accent."""
         fields = fields_of(value, self.layout.known)
         if fields:
-            texts = {strip_markup(row.text or "") for row in rows}
+            texts = {" ".join((row.text or "").split()) for row in rows}
             fields = {key: text for key, text in fields.items() if text not in texts}
         return fields
 
@@ -429,11 +428,16 @@ class Reading:
                 row.scores[name] = sign * json_number(value[key], row.place, key)
 
 
-def _joined(row: Row, about: Row) -> Row:
-    """Return a hypothesis with what its record says of the utterance."""
-    return replace(
-        about, text=row.text, total=row.total, scores=row.scores, place=about.place
-    )
+def _join(row: Row, about: Row) -> None:
+    """Add what a record says of its utterance to the row of a hypothesis."""
+    row.id = about.id
+    row.place = about.place
+    row.joins = about.joins
+    row.references = about.references
+    row.source = about.source
+    row.fields = about.fields
+    row.audio = about.audio
+    row.own = about.own
 
 
 def _no_object(value: Any, place: str) -> UserError:

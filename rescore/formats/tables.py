@@ -258,6 +258,8 @@ class _Cells(Reading):
         """Whether a further column holds numbers: its first cell that is not empty
         decides.
         """
+        self._texts: list[str] = []
+        """The further columns that hold no numbers."""
 
     def _check(self) -> None:
         """Check that each column that --field names is there, and a column of
@@ -301,8 +303,8 @@ class _Cells(Reading):
         """Return the roles of the columns, which are the same for each row."""
         return self._roles
 
-    def rows(self, record: Object) -> Iterator[Row]:
-        """Yield the hypothesis of a row.
+    def rows(self, record: Object) -> list[Row]:
+        """Return the hypothesis of a row.
 
         Raises:
             UserError: A cell of a column of numbers is no number.
@@ -315,9 +317,10 @@ class _Cells(Reading):
         for name in (roles.ref, roles.src):
             if name is not None:
                 cells[name] = _text_of(cells[name])
-        for row in super().rows(record):
+        rows = super().rows(record)
+        for row in rows:
             row.header = self._header
-            yield row
+        return rows
 
     def _add_columns(
         self, row: Row, value: Mapping[str, Any], parts: Sequence[str]
@@ -331,6 +334,8 @@ class _Cells(Reading):
             if is_numeric is None:
                 is_numeric = NUMBER.fullmatch(cell) is not None
                 self._is_numeric[name] = is_numeric
+                if not is_numeric:
+                    self._texts.append(key)
             if is_numeric:
                 what = f"column {key}, which has numbers above,"
                 row.scores[name] = sign * as_number(cell, row.place, what)
@@ -339,19 +344,12 @@ class _Cells(Reading):
         self, value: Mapping[str, Any], rows: Sequence[Row]
     ) -> Mapping[str, str]:
         """Return the cells of the further columns that do not hold numbers."""
-        cells = {}
-        for name, is_numeric in self._is_numeric.items():
-            if not is_numeric:
-                key = self._more[name].key
-                cells[key] = value[key]
-        return fields_of(cells, ())
+        cells = {name: value[name] for name in self._texts}
+        return fields_of(cells, ()) if cells else {}
 
     def tell_texts(self) -> None:
         """Log which columns have texts."""
-        texts = []
-        for name, is_numeric in self._is_numeric.items():
-            if not is_numeric:
-                texts.append(self._more[name].key)
+        texts = self._texts
         if texts:
             log.info(
                 "%s: %s without numbers read as fields of --by: %s",
