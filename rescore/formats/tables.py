@@ -72,8 +72,7 @@ class DelimitedTable(RowFormat):
         """
         names = self._form.names(source)
         reading = _Cells(names, source, options)
-        for record in self._form.objects(source):
-            yield from reading.rows(record)
+        yield from reading.all_rows(self._form.objects(source))
         reading.tell_texts()
 
     def has_texts(self, source: Source, role: str) -> bool:
@@ -266,13 +265,14 @@ class _Cells(Reading):
         hypotheses.
         """
         named = self.named
-        wanted = dict(named.keys)
-        if named.score is not None:
-            wanted["score"] = named.score.key
-        wanted |= {name: signed.key for name, signed in named.columns.items()}
+        wanted = list(named.keys.items())
+        wanted += [("text", key) for key in named.texts]
+        wanted += [("score", signed.key) for signed in named.scores]
+        wanted += [(name, signed.key) for name, signed in named.columns.items()]
         known = {name.lower().strip() for name in self._names}
-        for role, key in wanted.items():
-            if key.lower().strip() not in known:
+        for role, key in wanted:
+            matching = named.matching([key], self._names)
+            if known.isdisjoint(name.lower().strip() for name in matching):
                 raise UserError(
                     f"{self._source.name}: no column {key} (there are"
                     f" {', '.join(self._names)}); correct --field {role}=NAME"
@@ -294,6 +294,10 @@ class _Cells(Reading):
         taken.update(signed.key for signed in more.values())
         if roles.score is not None:
             taken.add(roles.score.key)
+        for text, score in roles.wide:
+            taken.add(text)
+            if score is not None:
+                taken.add(score.key)
         for name in self._names:
             if name.strip() and name not in taken:
                 more[SUM if name == MEANS_SUM else name] = Signed(name, 1)
@@ -325,8 +329,11 @@ class _Cells(Reading):
     def _add_columns(
         self, row: Row, value: Mapping[str, Any], parts: Sequence[str]
     ) -> None:
-        """Add the numbers of the further columns."""
-        for name, (key, sign) in self._more.items():
+        """Add the numbers of the further columns. In a row of several hypotheses, the
+        numbers are facts of the utterance, but for those that --field names.
+        """
+        more = self.named.columns if self._roles.wide else self._more
+        for name, (key, sign) in more.items():
             cell = value[key]
             if not cell.strip():
                 continue
@@ -344,7 +351,11 @@ class _Cells(Reading):
         self, value: Mapping[str, Any], rows: Sequence[Row]
     ) -> Mapping[str, str]:
         """Return the cells of the further columns that do not hold numbers."""
-        cells = {name: value[name] for name in self._texts}
+        names: Iterable[str] = self._texts
+        if self._roles.wide:
+            further = self._more.keys() - self.named.columns.keys()
+            names = [self._more[name].key for name in sorted(further)]
+        cells = {name: value[name] for name in names}
         return fields_of(cells, ()) if cells else {}
 
     def tell_texts(self) -> None:
