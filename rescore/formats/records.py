@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from rescore.errors import UserError, counted
 from rescore.formats import paths
 from rescore.formats.fields import TextOfUtterance, fields_of
 from rescore.formats.matching import part_of
-from rescore.formats.objects import Object, json_objects
+from rescore.formats.objects import Object, json_objects, objects_of
 from rescore.formats.roles import (
     PARTS,
     Fields,
@@ -162,6 +163,47 @@ def system_of(value: Any, key: str) -> str | None:
     if isinstance(name, (dict, list)):
         return None
     return " ".join(str(name or "").split()) or None
+
+
+def options_by_system(path: str, options: ReadOptions) -> dict[str, ReadOptions]:
+    """Return the options that read each system's rows of a file in which a key or
+    column names the system of each row; nothing if no single `--field system=` does.
+
+    Args:
+        path: JSON, CSV or TSV.
+        options: The options of formats.
+
+    Raises:
+        UserError: The file has no such key, or its values do not name systems.
+    """
+    systems = Named.of(options.of(Fields).fields).systems
+    if len(systems) != 1:
+        return {}
+    (key,) = systems
+    source = Source(path)
+    if not source.is_regular:
+        raise UserError(f"{path}: is read once for each system; give a file")
+    rows = 0
+    names: dict[str, None] = {}
+    for record in objects_of(source):
+        name = system_of(record.value, key)
+        if name is not None:
+            names[name] = None
+            rows += 1
+        elif names:
+            raise UserError(f"{record.place}: no system under {key}; name it")
+    if len(names) < 2 or len(names) == rows:
+        raise UserError(
+            f"{path}: --field system={key} finds {counted(len(names), 'value')} in"
+            f" {counted(rows, 'row')}, but one system; repeat --field system=NAME for"
+            " each column of texts, or give the column that names the system of each"
+            " row"
+        )
+    by_system = {}
+    for name in names:
+        by_system[name] = copy(options)
+        by_system[name].system = name
+    return by_system
 
 
 def _references(value: Any, place: str) -> tuple[str, ...]:

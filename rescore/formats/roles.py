@@ -423,6 +423,32 @@ class Layout:
         sign = -1 if self.shape.scale == "cost" else 1
         return None if key is None else Signed(key, sign)
 
+    def alternatives(self, names: Collection[str]) -> list[tuple[str, list[str]]]:
+        """Return roles that several columns of a table may have equally well, with the
+        names of these columns; the first column is read.
+
+        Args:
+            names: The columns of a table.
+        """
+        free = self._free(_by_lower(names))
+        roles = self.roles(names)
+        found = []
+        texts = [free[key] for key in (*HYPOTHESIS, *PREDICTED) if key in free]
+        if not texts:
+            # a text and a transcript: one of them may be the reference
+            texts = [free[key] for key in TEXTS if key in free]
+            texts = [name for name in texts if name != roles.ref]
+        if not self.named.texts and len(texts) > 1:
+            found.append(("text", texts))
+        refs = [free[key] for key in self.shape.ref if key in free]
+        is_hypothesis = roles.text is not None and _lower(roles.text) in HYPOTHESIS
+        if roles.ref is None and is_hypothesis and "text" in free:
+            refs = [free["text"]]
+        is_asked = len(refs) > 1 or (refs and roles.ref is None)
+        if "ref" not in self.named.keys and is_asked:
+            found.append(("ref", refs))
+        return found
+
     # --- texts beside ids ---
 
     def id_of(self, value: Mapping[str, Any]) -> str | None:
