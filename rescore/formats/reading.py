@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -28,6 +29,7 @@ from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
 from rescore.files import shown
 from rescore.formats.acoustic import are_lists_of
+from rescore.formats.objects import COMMAS, TABS
 from rescore.formats.references import (
     References,
     TextFile,
@@ -35,6 +37,7 @@ from rescore.formats.references import (
     with_references,
     with_sources,
 )
+from rescore.formats.roles import KeysOfRoles, keys_of
 from rescore.formats.shaped import Shaped, ShapeOptions
 from rescore.formats.source import (
     NO_SCORES,
@@ -51,7 +54,7 @@ from rescore.formats.times import timed_pieces
 from rescore.formats.unknown import unknown
 from rescore.ids import without_blanks
 from rescore.nbest import Header, Hypothesis, NbestList, are_means, check_scores
-from rescore.option_readers import check_read
+from rescore.option_readers import check_read, options_of
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
@@ -60,6 +63,8 @@ TEXT, NATIVE, RECORDS, KALDI = "text", "native", "json", "kaldi"
 """The formats of 1-best texts, of native lists, of records whose keys --field names,
 and of Kaldi's lists.
 """
+FIELDS = "fields"
+"""The option --field."""
 SHAPED = "speech"
 """A format that takes the options of a shape that the user describes."""
 
@@ -424,15 +429,28 @@ def reader_name(
         return format_name
     if options and options.of(ShapeOptions).shape is not None:
         return SHAPED
-    name = named_table(source, options) or sniff(source)
-    if name == NATIVE and FORMATS[name].has_keys(source, _keys(options)):
+    name = sniff(source)
+    if not _fields(options) or (name and _takes_fields(name)):
+        return name
+    if name == NATIVE and not FORMATS[name].has_keys(source, _keys(options)):
+        return name
+    if source.peek.root:
         return RECORDS
-    return name
+    return named_table(source, options) or name
+
+
+def _takes_fields(name: str) -> bool:
+    """Return whether the reader of a format takes --field."""
+    return any(option.name == FIELDS for option in options_of(FORMATS[name]))
 
 
 def _keys(options: ReadOptions | None) -> set[str]:
     """Return the keys that --field names."""
-    return {key.removeprefix("-") for key in _fields(options).values()}
+    fields = _fields(options)
+    keys: set[str] = set()
+    for role in fields:
+        keys.update(key.removeprefix("-") for key in keys_of(fields, role))
+    return keys
 
 
 def format_beside(
@@ -471,32 +489,32 @@ def _read_once(
     return Source(path, warnings)
 
 
-def _fields(options: ReadOptions | None) -> Mapping[str, str]:
+def _fields(options: ReadOptions | None) -> KeysOfRoles:
     """Return the keys that --field gives to roles."""
-    fields: Mapping[str, str] = {}
+    fields: KeysOfRoles = {}
     if options:
-        fields = options.values.get("fields") or {}
+        fields = options.values.get(FIELDS) or {}
     return fields
 
 
 def named_table(source: Source, options: ReadOptions | None) -> str | None:
-    """Return the kind of table whose first line has the name that --field text= gives.
+    """Return the kind of table whose first line has a name that --field gives.
 
     Args:
         source: Any file.
         options: The options of formats.
 
     Returns:
-        `tsv`, `csv`, or None if the first line does not have this name.
+        `tsv`, `csv`, or None if the first line does not have such a name.
     """
-    text = _fields(options).get("text")
-    if not text:
-        return None
-    first_line = source.head.partition("\n")[0].rstrip("\r")
-    if text in first_line.split("\t"):
-        return "tsv"
-    if text in first_line.split(","):
-        return "csv"
+    keys = _keys(options)
+    for name, form in (("tsv", TABS), ("csv", COMMAS)):
+        columns = form.names(source)
+        if len(columns) < 2:
+            continue
+        for column in columns:
+            if any(fnmatchcase(column.lower(), key.lower()) for key in keys):
+                return name
     return None
 
 

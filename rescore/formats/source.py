@@ -347,6 +347,10 @@ class ReadOptions(OptionValues):
     """Whether words without times share the times of their segments, for subtitles and
     CTM.
     """
+    system: str | None = None
+    """The system whose rows are read, of a table in which a column names the system of
+    each row.
+    """
     beside: Sequence[str] = ()
     """Further inputs that are read with these options: an option that their readers
     take has a meaning in this call.

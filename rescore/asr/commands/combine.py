@@ -98,7 +98,8 @@ def command(
     A system is a file of 1-best texts or N-best lists of the same utterances, or a
     folder or file of whole recordings (CTM, STM, SRT, VTT, JSON of a service, text),
     which are cut into short pieces. One table with a column per system is read with
-    --field system=COLUMN for each. The table has an error rate of each system that
+    --field system=COLUMN for each; a column that names the system of each row is read
+    with a single --field system=COLUMN. The table has an error rate of each system that
     is estimated without references; without dev lists the votes follow from it.
     """
     plan = resolve(options.with_one_metric(options.configured(config)))
