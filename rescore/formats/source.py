@@ -347,6 +347,8 @@ class ReadOptions(OptionValues):
     """Whether words without times share the times of their segments, for subtitles and
     CTM.
     """
+    several: bool = False
+    """Whether several inputs are read together: ids may need the names of files."""
     beside: Sequence[str] = ()
     """Further inputs that are read with these options: an option that their readers
     take has a meaning in this call.

@@ -632,7 +632,8 @@ def literal_words(text: str, place: str) -> str:
 
 _ENDINGS = re.compile(
     r"(?:\.(?:wav|flac|mp3|ogg|m4a|opus|sph|mp4|webm))?"
-    r"(?:\.(?:json|jsonl|txt|srt|vtt|nbest|score|out|slf|lat|htk|fst))*(?:\.gz|\.xz)?$",
+    r"(?:\.(?:json|jsonl|txt|srt|vtt|nbest|score|out|slf|lat|htk|fst|hocr|html|xml))*"
+    r"(?:\.gz|\.xz)?$",
     re.IGNORECASE,
 )
 
