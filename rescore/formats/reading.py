@@ -124,7 +124,7 @@ def iterate(
     """
     seen = _Ids()
     warnings = InputWarnings(strict)
-    options = _with_first_pass_named(options or ReadOptions(), s2s)
+    options = _for_readers(options or ReadOptions(), s2s, len(paths) > 1)
     for source in opened_all(paths, warnings, format_name, s2s, options):
         for nbest in lists_in(
             source, options, warnings, format_name, s2s, strict, told
@@ -184,12 +184,15 @@ def lists_in(
         warnings.add("file", UNREAD, source.name)
 
 
-def _with_first_pass_named(options: ReadOptions, s2s: str) -> ReadOptions:
-    """Return the options, which tell readers the column of the first pass."""
-    if s2s == options.first_pass:
+def _for_readers(options: ReadOptions, s2s: str, several: bool) -> ReadOptions:
+    """Return the options, which tell readers the column of the first pass, and whether
+    several inputs are read.
+    """
+    if s2s == options.first_pass and several == options.several:
         return options
     options = copy(options)
     options.first_pass = s2s
+    options.several = several
     return options
 
 

@@ -357,7 +357,8 @@ class ListSize(Declared):
     size: int | None = option(
         None,
         "Hypotheses per list, if the file does not mark the end of a list (NeMo beams,"
-        " OpenNMT). For lattices: number of different texts to read, 100 by default.",
+        " OpenNMT). For lattices and pages of OCR: number of different texts to read,"
+        " 100 by default.",
         "--nbest-size",
         low=1,
     )

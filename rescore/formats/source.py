@@ -351,6 +351,8 @@ class ReadOptions(OptionValues):
     """The system whose rows are read, of a table in which a column names the system of
     each row.
     """
+    several: bool = False
+    """Whether several inputs are read together: ids may need the names of files."""
     beside: Sequence[str] = ()
     """Further inputs that are read with these options: an option that their readers
     take has a meaning in this call.

@@ -645,7 +645,8 @@ def literal_words(text: str, place: str) -> str:
 
 _ENDINGS = re.compile(
     r"(?:\.(?:wav|flac|mp3|ogg|m4a|opus|sph|mp4|webm))?"
-    r"(?:\.(?:json|jsonl|txt|srt|vtt|ctm|stm|trn|rttm|nbest|score|out|slf|lat|htk|fst))*"
+    r"(?:\.(?:json|jsonl|txt|srt|vtt|ctm|stm|trn|rttm|nbest|score|out|slf|lat|htk|fst"
+    r"|hocr|html|xml))*"
     r"(?:\.gz|\.xz)?$",
     re.IGNORECASE,
 )
