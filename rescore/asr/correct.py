@@ -22,7 +22,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.channel import Channel
-from rescore.asr.formats.documents import Part, Replacement, Text, replaced
+from rescore.asr.documents import Part, Replacement, Text, replaced
 from rescore.asr.terms import (
     Occurrence,
     Question,
@@ -673,7 +673,7 @@ class Corrector:
         """Yield the parts of a document as they are written, with their corrections.
 
         Args:
-            parts: The parts, as `rescore.asr.formats.documents.parts` returns them.
+            parts: The parts, as `rescore.asr.documents.parts` returns them.
         """
         every = list(parts)
         corrections = iter(self([part.text for part in every if part.text]))

@@ -27,9 +27,11 @@ from rescore.columns import (
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
 from rescore.files import shown
+from rescore.formats.acoustic import are_lists_of
 from rescore.formats.references import (
     References,
     TextFile,
+    open_references,
     with_references,
     with_sources,
 )
@@ -54,9 +56,9 @@ from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-TEXT, NATIVE, RECORDS = "text", "native", "json"
-"""The formats of 1-best texts, of native lists, and of records whose keys --field
-names.
+TEXT, NATIVE, RECORDS, KALDI = "text", "native", "json", "kaldi"
+"""The formats of 1-best texts, of native lists, of records whose keys --field names,
+and of Kaldi's lists.
 """
 SHAPED = "speech"
 """A format that takes the options of a shape that the user describes."""
@@ -119,33 +121,62 @@ def iterate(
     warnings = InputWarnings(strict)
     options = _with_first_pass_named(options or ReadOptions(), s2s)
     for source in opened_all(paths, warnings, format_name, s2s, options):
-        reader = _format(source, reader_name(source, format_name, options), options)
-        lists = reader.read(source, options)
-        if told:
-            lists = source.timed(lists)
-        headers = _Headers(source, reader)
-        for nbest in lists:
-            nbest.id = without_blanks(nbest.id)
+        for nbest in lists_in(
+            source, options, warnings, format_name, s2s, strict, told
+        ):
             seen.add(nbest, source)
-            place = f"{source.name}: utterance {nbest.id}"
-            check_scores(nbest, place)
-            if _drop_tags(nbest):
-                warnings.add("list", TAGS, place)
-            _choose_first_pass(nbest, s2s, place, warnings)
-            _check_columns(nbest, place)
-            nbest.header = headers.of(nbest)
-            # the command that added columns of scores has reported copies already
-            if (strict or not _is_scored(nbest)) and _has_copies(nbest):
-                warnings.add("list", TWICE, place)
             yield nbest
-        if source.has_rest:
-            warnings.add("file", UNREAD, source.name)
     warnings.report()
     if not seen:
         raise UserError(
             f"{_names(paths)}: no N-best list in it; for JSON of"
             " another service, describe its places with --shape FILE"
         )
+
+
+def lists_in(
+    source: Source,
+    options: ReadOptions,
+    warnings: InputWarnings,
+    format_name: str | None = None,
+    s2s: str = FIRST_PASS,
+    strict: bool = False,
+    told: bool = False,
+) -> Iterator[NbestList]:
+    """Yield the N-best lists of one input whose options are checked (`check_options`).
+
+    Args:
+        source: The input.
+        options: The options of formats.
+        warnings: Collects problems of the lists.
+        format_name: As of `iterate`.
+        s2s: The column to use as first-pass score.
+        strict: Whether oddities are errors.
+        told: Whether the progress of a long reading is logged.
+
+    Raises:
+        UserError: The input has no known format, or is damaged.
+    """
+    reader = _format(source, reader_name(source, format_name, options), options)
+    lists = reader.read(source, options)
+    if told:
+        lists = source.timed(lists)
+    headers = _Headers(source, reader)
+    for nbest in lists:
+        nbest.id = without_blanks(nbest.id)
+        place = f"{source.name}: utterance {nbest.id}"
+        check_scores(nbest, place)
+        if _drop_tags(nbest):
+            warnings.add("list", TAGS, place)
+        _choose_first_pass(nbest, s2s, place, warnings)
+        _check_columns(nbest, place)
+        nbest.header = headers.of(nbest)
+        # the command that added columns of scores has reported copies already
+        if (strict or not _is_scored(nbest)) and _has_copies(nbest):
+            warnings.add("list", TWICE, place)
+        yield nbest
+    if source.has_rest:
+        warnings.add("file", UNREAD, source.name)
 
 
 def _with_first_pass_named(options: ReadOptions, s2s: str) -> ReadOptions:
@@ -213,9 +244,13 @@ def read(
     Raises:
         UserError: As of `iterate`; or references are missing.
     """
+    warnings = InputWarnings(strict)
+    if references is not None:
+        references = open_references(references, warnings)
+        paths = [_read_once(path, warnings) for path in paths]
+        format_name = format_name or format_beside(paths, references)
     lists = list(iterate(paths, format_name, s2s, strict, options, told=True))
     if references is not None:
-        warnings = InputWarnings(strict)
         lists = with_references(lists, references, warnings, allow_missing)
         warnings.report()
     if sources is not None:
@@ -398,6 +433,42 @@ def reader_name(
 def _keys(options: ReadOptions | None) -> set[str]:
     """Return the keys that --field names."""
     return {key.removeprefix("-") for key in _fields(options).values()}
+
+
+def format_beside(
+    paths: Sequence[str | Path | Source], references: Sequence[TextFile]
+) -> str | None:
+    """Return the format that texts with numbered ids have because of the references
+    beside them: `kaldi` if lines are hypotheses of the utterances with references,
+    `text` if each line is such an utterance.
+
+    Args:
+        paths: Files, folders and streams.
+        references: The files of references.
+
+    Returns:
+        The name of the format; None if the files say themselves what they are.
+    """
+    ids = set[str]()
+    for file in references:
+        ids.update(file.ids or file.first)
+    names = set()
+    for path in paths:
+        source = path if isinstance(path, Source) else Source(path)
+        are_lists = None if source.is_folder else are_lists_of(source, ids)
+        if are_lists is None or sniff(source) not in (None, KALDI):
+            return None
+        names.add(KALDI if are_lists else TEXT)
+    return names.pop() if len(names) == 1 else None
+
+
+def _read_once(
+    path: str | Path | Source, warnings: InputWarnings
+) -> str | Path | Source:
+    """Return a path; a stream, which can be opened once, as its source."""
+    if isinstance(path, Source) or Path(path).is_file() or Path(path).is_dir():
+        return path
+    return Source(path, warnings)
 
 
 def _fields(options: ReadOptions | None) -> Mapping[str, str]:

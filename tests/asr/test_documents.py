@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rescore.asr.formats.documents import Replacement, kind_of, parts, replaced
+from rescore.asr.documents import Replacement, kind_of, parts, replaced
 from rescore.errors import UserError
 from rescore.formats.source import Source
 

@@ -17,8 +17,8 @@ import pytest
 
 from rescore import formats
 from rescore.asr.combine import combine
-from rescore.asr.formats.measured import closest_readings, measured_recordings
-from rescore.asr.formats.whole import (
+from rescore.asr.measured import closest_readings, measured_recordings
+from rescore.asr.whole import (
     Recording,
     read_systems,
 )

@@ -16,7 +16,7 @@ import pytest
 
 from rescore import formats
 from rescore.asr.formats.systems import align_systems, read_system
-from rescore.asr.formats.whole import read_systems
+from rescore.asr.whole import read_systems
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
 from rescore.nbest import Audio, Hypothesis, NbestList

@@ -9,26 +9,22 @@ from pathlib import Path
 
 from rescore import formats
 from rescore.asr.combine import combine
-from rescore.asr.formats.contents import are_whole
-from rescore.asr.formats.measured import closest_readings
 from rescore.asr.formats.systems import read_system, read_table_of_systems
-from rescore.asr.formats.whole import (
-    Recording,
-    read_systems,
-)
+from rescore.asr.measured import closest_readings
 from rescore.asr.systems import combined, system_names
+from rescore.asr.whole import Recording, are_whole, read_systems
 from rescore.cli import options
 from rescore.cli.bridge import is_typed, refuse_beside
 from rescore.config import GROUPS, MEASURES, RunConfig
 from rescore.dataset import Dataset
 from rescore.decision.mixture import system_texts
 from rescore.errors import OptionError, UserError, counted, takes_no
-from rescore.formats.records import SYSTEM
 from rescore.formats.references import (
     References,
     with_references,
     with_sources,
 )
+from rescore.formats.roles import SYSTEM
 from rescore.formats.source import InputWarnings
 from rescore.formats.text import duplicated
 from rescore.metrics import Metric, default_metric
@@ -184,6 +180,11 @@ def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str
     reason = agreement.why_equal
     if metric.words is not None and reason:
         table += f"\n\nequal votes: {reason}"
+    elif metric.words is not None and agreement.voter_count < FEW_VOTERS < len(systems):
+        table += (
+            f"\n\nthe votes are worth {agreement.voter_count:.1f} equal votes: few of"
+            f" the {len(systems)} systems decide"
+        )
     return table
 
 
@@ -194,6 +195,8 @@ def _cells(estimate: Estimate | None) -> list[str]:
     return [f"{estimate.rate:.1f}", f"{estimate.low:.1f}-{estimate.high:.1f}"]
 
 
+FEW_VOTERS = 3
+"""The effective number of voters below which a line says how few systems decide."""
 FAR = 2.0
 """The factor from which on the estimates of the best two systems are far apart."""
 
@@ -243,7 +246,8 @@ def _lists(
         systems = dict(zip(names, systems.values(), strict=True))
         return _referred(combined(systems, words), inputs)
     names = system_names(own.systems, own.name)
-    if own.whole or are_whole(own.systems):
+    named = inputs.format_name
+    if own.whole or are_whole(own.systems, named, inputs.read_options):
         refuse_beside("whole")
         return _lists_of_recordings(own, inputs, names, words)
     paths = paced(own.systems, "read %d of %d outputs")

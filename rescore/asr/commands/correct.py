@@ -10,7 +10,7 @@ import click
 
 from rescore import formats
 from rescore.asr.correct import Change, Corrector
-from rescore.asr.formats.documents import KINDS, kind_of, parts
+from rescore.asr.documents import KINDS, kind_of, parts
 from rescore.cli import options
 from rescore.errors import OptionError
 from rescore.formats.source import Source

@@ -15,10 +15,10 @@ from rescore.errors import UserError, counted
 from rescore.formats.matching import matched
 from rescore.formats.outputs import is_text
 from rescore.formats.reading import check_options
-from rescore.formats.records import SYSTEM
 from rescore.formats.references import TextFile, best_lists, first_reading
+from rescore.formats.roles import SYSTEM
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import are_numbers, check_ids
+from rescore.formats.text import are_numbers, are_rows, check_ids
 from rescore.ids import short
 from rescore.nbest import NbestList, as_first_pass
 
@@ -91,9 +91,7 @@ def _texts(source: Source) -> list[NbestList]:
         return best_lists(texts)
     if file.has_ids:
         return best_lists(file.kaldi_texts())
-    commas = {line.count(",") for line in file.lines}
-    is_csv = len(commas) == 1 and max(commas) > 1
-    if "\t" in file.lines[0] or is_csv:
+    if are_rows(file.lines):
         raise UserError(
             f"{source.name}: which column has the texts? Say it with --field text=NAME"
             f" ({file.lines[0][:80]})"
