@@ -512,7 +512,7 @@ class Corrector:
             UserError: A line of the list is not valid.
         """
         if not isinstance(words, WordList):
-            words = WordList(tuple(checked_texts("correct", "words", words)), "words")
+            words = WordList.of_lines(checked_texts("correct", "words", words), "words")
         self._listed = words
         self._terms = read_terms(words)
         folder = shipped_models() / "terms"

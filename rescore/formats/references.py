@@ -34,6 +34,7 @@ from rescore.formats.text import (
     without_tags,
 )
 from rescore.formats.texts import kind_of_texts, texts_by_id
+from rescore.formats.wordlists import without_lists
 from rescore.ids import short
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.parts import FORMATS
@@ -242,7 +243,7 @@ class TextFile:
         if self.of_lists:
             self.by_id = self._texts_of_lists(source, kind or "native", sources)
         else:
-            self.lines = list(source.lines())
+            self.lines = without_lists(list(source.lines()), self.path)
             if output:
                 self.lines = _lines_without_tags(source, self.lines)
             if format_name in (None, "trn"):
