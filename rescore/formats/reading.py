@@ -27,6 +27,7 @@ from rescore.columns import (
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
 from rescore.files import shown
+from rescore.formats.merging import merged
 from rescore.formats.references import (
     References,
     TextFile,
@@ -96,9 +97,10 @@ def iterate(
     strict: bool = False,
     options: ReadOptions | None = None,
     told: bool = False,
+    merge: bool = False,
 ) -> Iterator[NbestList]:
-    """Yield the N-best lists of one or several paths, checked: code behind it checks no
-    list again.
+    """Return the N-best lists of one or several paths, checked: code behind it checks
+    no list again.
 
     Args:
         paths: Files, folders (also of JSON Lines), or `-`, which are read one after
@@ -110,12 +112,43 @@ def iterate(
             (`rescore.formats.source.InputProblem`) are errors instead of warnings.
         options: Settings of single formats.
         told: Whether the progress of a long reading is logged.
+        merge: Whether lists of several files with one id are one list; all lists are
+            then held in memory.
+
+    Returns:
+        A stream of lists.
 
     Raises:
         UserError: A path has no known format or is damaged, a list lacks scores or has
             the id of another, or there is no list.
     """
-    seen = _Ids()
+    seen = _Ids(merge)
+    lists = _each(paths, format_name, s2s, strict, options, told, seen)
+    if merge:
+        return merged(lists)
+    return lists
+
+
+def _each(
+    paths: Sequence[str | Path | Source],
+    format_name: str | None,
+    s2s: str,
+    strict: bool,
+    options: ReadOptions | None,
+    told: bool,
+    seen: _Ids,
+) -> Iterator[NbestList]:
+    """Yield each list of each file, checked.
+
+    Args:
+        paths: As of `iterate`, as the next arguments.
+        format_name: As of `iterate`.
+        s2s: As of `iterate`.
+        strict: As of `iterate`.
+        options: As of `iterate`.
+        told: As of `iterate`.
+        seen: Checks the ids.
+    """
     warnings = InputWarnings(strict)
     options = _with_first_pass_named(options or ReadOptions(), s2s)
     for source in opened_all(paths, warnings, format_name, s2s, options):
@@ -126,7 +159,7 @@ def iterate(
         headers = _Headers(source, reader)
         for nbest in lists:
             nbest.id = without_blanks(nbest.id)
-            seen.add(nbest, source)
+            seen.add(nbest, source, options.in_python)
             place = f"{source.name}: utterance {nbest.id}"
             check_scores(nbest, place)
             if _drop_tags(nbest):
@@ -160,24 +193,42 @@ def _with_first_pass_named(options: ReadOptions, s2s: str) -> ReadOptions:
 class _Ids:
     """The ids of the lists that were read, and where each was: no two utterances share
     an id.
+
+    Args:
+        merge: Whether lists of several files may share an id.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, merge: bool) -> None:
+        self._merge = merge
         self._places: dict[str, str] = {}
+        self._sources: dict[str, Source] = {}
+        """The last file with each id."""
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def add(self, nbest: NbestList, source: Source) -> None:
+    def add(self, nbest: NbestList, source: Source, in_python: bool) -> None:
         """Add a list.
+
+        Args:
+            nbest: The list.
+            source: Its file.
+            in_python: Whether messages name options as Python does.
 
         Raises:
             UserError: Another list has its id.
         """
         place = nbest.place or f"{source.name}: list {len(self) + 1}"
         first = self._places.setdefault(nbest.id, place)
-        if first is not place:
-            raise duplicated(nbest.id, place, first)
+        before = self._sources.get(nbest.id, source)
+        self._sources[nbest.id] = source
+        if first is place or (self._merge and before is not source):
+            return
+        advice = ""
+        if before is not source:
+            option = "merge=True" if in_python else "--merge"
+            advice = f", or {option} to unite the lists of several files"
+        raise duplicated(nbest.id, place, first, advice)
 
 
 def read(
@@ -192,6 +243,7 @@ def read(
     options: ReadOptions | None = None,
     allow_missing: bool = False,
     sources: str | Path | None = None,
+    merge: bool = False,
 ) -> Dataset:
     """Return all lists of `iterate`, with references and source texts from other files.
 
@@ -209,11 +261,13 @@ def read(
             reported; otherwise they are an error.
         sources: A file of source texts (Kaldi text, plain lines, a table with a column
             src, or lists), which replace the source texts in the lists.
+        merge: As of `iterate`.
 
     Raises:
         UserError: As of `iterate`; or references are missing.
     """
-    lists = list(iterate(paths, format_name, s2s, strict, options, told=True))
+    how = {"told": True, "merge": merge}
+    lists = list(iterate(paths, format_name, s2s, strict, options, **how))
     if references is not None:
         warnings = InputWarnings(strict)
         lists = with_references(lists, references, warnings, allow_missing)
