@@ -317,7 +317,7 @@ FORMATS: Registry[Any] = Registry(
             "rescore.formats.references:BEST",
             "1-best text for eval: Kaldi, trn or plain lines",
         ),
-        "json": ("rescore.formats.records:GENERIC", "JSON records with named fields"),
+        "json": ("rescore.formats.records:JSON", "JSON records with named fields"),
     },
     "rescore.formats",
 )

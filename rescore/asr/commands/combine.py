@@ -23,12 +23,12 @@ from rescore.config import GROUPS, MEASURES, RunConfig
 from rescore.dataset import Dataset
 from rescore.decision.mixture import system_texts
 from rescore.errors import OptionError, UserError, counted, takes_no
-from rescore.formats.records import SYSTEM
 from rescore.formats.references import (
     References,
     with_references,
     with_sources,
 )
+from rescore.formats.roles import SYSTEM
 from rescore.formats.source import InputWarnings
 from rescore.formats.text import duplicated
 from rescore.metrics import Metric, default_metric

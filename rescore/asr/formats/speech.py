@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from rescore.columns import FIRST_PASS, Column
 from rescore.errors import UserError
 from rescore.files import loads
+from rescore.formats.rows import Row, RowFormat
 from rescore.formats.shaped import results_of, span_beside
 from rescore.formats.shapes import Shape, shipped
 from rescore.formats.source import JsonPeek, Place, ReadOptions, Source
@@ -108,7 +109,7 @@ def _word_times(text: str, value: str, place: str) -> tuple[Times, ...]:
     return piece_times(text, timed)
 
 
-class _Sherpa:
+class _Sherpa(RowFormat):
     """sherpa-onnx: the name of a wave file, then its result as one line of JSON with
     `text`, `tokens`, `timestamps`.
     """
@@ -126,8 +127,8 @@ class _Sherpa:
                 return self._shape.fits(JsonPeek.of(line).first)
         return False
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield a list for each result.
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the hypotheses of each result.
 
         An utterance is called after the last wave file named before it, else after its
         place, from 1.
@@ -145,8 +146,7 @@ class _Sherpa:
             document = loads(line, place, line=True)
             number += 1
             (result,) = results_of(self._shape, document, place, source.warnings)
-            hypotheses = result.hypotheses
-            yield NbestList(name or str(number), hypotheses, place=place)
+            yield from result.rows_of(name or str(number))
             name = ""
 
 

@@ -15,8 +15,8 @@ from rescore.errors import UserError, counted
 from rescore.formats.matching import matched
 from rescore.formats.outputs import is_text
 from rescore.formats.reading import check_options
-from rescore.formats.records import SYSTEM
 from rescore.formats.references import TextFile, best_lists, first_reading
+from rescore.formats.roles import SYSTEM
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_numbers, check_ids
 from rescore.ids import short
