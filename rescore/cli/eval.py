@@ -112,7 +112,7 @@ class Evaluation(options.DetailsOutput):
     )
 
 
-@options.command("eval", config=options.config("eval"), inputs=options.NOT_HEARD)
+@options.command("eval", config=options.config("eval"), inputs=options.OUTPUTS)
 def command(
     own: Evaluation,
     config: RunConfig,

@@ -24,6 +24,7 @@ from rescore.formats.audio import (
     with_recordings,
 )
 from rescore.formats.best import check, rewritten
+from rescore.formats.merging import check_several
 from rescore.formats.records import options_by_system
 from rescore.formats.references import References
 from rescore.formats.roles import Fields, Named
@@ -153,6 +154,11 @@ class InputOptions(Declared):
         "Column of the first-pass score. rank: no column, the order of the hypotheses.",
         metavar="COLUMN|rank",
     )
+    merge: bool = option(
+        False,
+        "Unite the lists of an utterance in several files, such as samples of several"
+        " seeds: each text once, with its best first-pass score.",
+    )
     read_options: ReadOptions = option(ReadOptions, parts=FORMATS)
     """The options of the formats."""
     recordings: str | None = read_file(
@@ -183,7 +189,10 @@ class InputOptions(Declared):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.read_options.beside = lists_of_call()
+        groups = lists_of_call()
+        self.read_options.beside = [path for paths in groups for path in paths]
+        if self.merge:
+            check_several(groups, "--merge")
         if self.format_name is not None:
             chosen = [self.format_name]
             check_read("--format", FORMATS, chosen, self.read_options)
@@ -195,6 +204,7 @@ class InputOptions(Declared):
             "s2s": self.s2s,
             "strict": self.strict,
             "options": self.read_options,
+            "merge": self.merge,
         }
 
     def read(
@@ -314,6 +324,10 @@ NOT_HEARD = Offer(InputOptions, without=("recordings", "audio"))
 """How a command reads lists that has no language models and writes no lists: nothing
 there reads recordings.
 """
+OUTPUTS = Offer(InputOptions, without=("recordings", "audio", "merge"))
+"""How a command reads several outputs, each from one path."""
+SYSTEMS = Offer(InputOptions, without=("merge",), needs={"recordings": (), "audio": ()})
+"""How a command reads the lists of several systems, each from one path."""
 UNMEASURED = Offer(
     InputOptions,
     without=("ref", "ref_format", "allow_missing", "src", "recordings", "audio"),

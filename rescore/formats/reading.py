@@ -29,6 +29,7 @@ from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
 from rescore.files import shown
 from rescore.formats.acoustic import are_lists_of
+from rescore.formats.merging import merged
 from rescore.formats.objects import COMMAS, TABS
 from rescore.formats.references import (
     References,
@@ -103,9 +104,10 @@ def iterate(
     strict: bool = False,
     options: ReadOptions | None = None,
     told: bool = False,
+    merge: bool = False,
 ) -> Iterator[NbestList]:
-    """Yield the N-best lists of one or several paths, checked: code behind it checks no
-    list again.
+    """Return the N-best lists of one or several paths, checked: code behind it checks
+    no list again.
 
     Args:
         paths: Files, folders (also of JSON Lines), or `-`, which are read one after
@@ -117,19 +119,50 @@ def iterate(
             (`rescore.formats.source.InputProblem`) are errors instead of warnings.
         options: Settings of single formats.
         told: Whether the progress of a long reading is logged.
+        merge: Whether lists of several files with one id are one list; all lists are
+            then held in memory.
+
+    Returns:
+        A stream of lists.
 
     Raises:
         UserError: A path has no known format or is damaged, a list lacks scores or has
             the id of another, or there is no list.
     """
-    seen = _Ids()
+    seen = _Ids(merge)
+    lists = _each(paths, format_name, s2s, strict, options, told, seen)
+    if merge:
+        return merged(lists)
+    return lists
+
+
+def _each(
+    paths: Sequence[str | Path | Source],
+    format_name: str | None,
+    s2s: str,
+    strict: bool,
+    options: ReadOptions | None,
+    told: bool,
+    seen: _Ids,
+) -> Iterator[NbestList]:
+    """Yield each list of each file, checked.
+
+    Args:
+        paths: As of `iterate`, as the next arguments.
+        format_name: As of `iterate`.
+        s2s: As of `iterate`.
+        strict: As of `iterate`.
+        options: As of `iterate`.
+        told: As of `iterate`.
+        seen: Checks the ids.
+    """
     warnings = InputWarnings(strict)
     options = _for_readers(options or ReadOptions(), s2s, len(paths) > 1)
     for source in opened_all(paths, warnings, format_name, s2s, options):
         for nbest in lists_in(
             source, options, warnings, format_name, s2s, strict, told
         ):
-            seen.add(nbest, source)
+            seen.add(nbest, source, options.in_python)
             yield nbest
     warnings.report()
     if not seen:
@@ -199,24 +232,42 @@ def _for_readers(options: ReadOptions, s2s: str, several: bool) -> ReadOptions:
 class _Ids:
     """The ids of the lists that were read, and where each was: no two utterances share
     an id.
+
+    Args:
+        merge: Whether lists of several files may share an id.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, merge: bool) -> None:
+        self._merge = merge
         self._places: dict[str, str] = {}
+        self._sources: dict[str, Source] = {}
+        """The last file with each id."""
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def add(self, nbest: NbestList, source: Source) -> None:
+    def add(self, nbest: NbestList, source: Source, in_python: bool) -> None:
         """Add a list.
+
+        Args:
+            nbest: The list.
+            source: Its file.
+            in_python: Whether messages name options as Python does.
 
         Raises:
             UserError: Another list has its id.
         """
         place = nbest.place or f"{source.name}: list {len(self) + 1}"
         first = self._places.setdefault(nbest.id, place)
-        if first is not place:
-            raise duplicated(nbest.id, place, first)
+        before = self._sources.get(nbest.id, source)
+        self._sources[nbest.id] = source
+        if first is place or (self._merge and before is not source):
+            return
+        advice = ""
+        if before is not source:
+            option = "merge=True" if in_python else "--merge"
+            advice = f", or {option} to unite the lists of several files"
+        raise duplicated(nbest.id, place, first, advice)
 
 
 def read(
@@ -231,6 +282,7 @@ def read(
     options: ReadOptions | None = None,
     allow_missing: bool = False,
     sources: str | Path | None = None,
+    merge: bool = False,
 ) -> Dataset:
     """Return all lists of `iterate`, with references and source texts from other files.
 
@@ -248,6 +300,7 @@ def read(
             reported; otherwise they are an error.
         sources: A file of source texts (Kaldi text, plain lines, a table with a column
             src, or lists), which replace the source texts in the lists.
+        merge: As of `iterate`.
 
     Raises:
         UserError: As of `iterate`; or references are missing.
@@ -257,7 +310,9 @@ def read(
         references = open_references(references, warnings)
         paths = [_read_once(path, warnings) for path in paths]
         format_name = format_name or format_beside(paths, references)
-    lists = list(iterate(paths, format_name, s2s, strict, options, told=True))
+    lists = list(
+        iterate(paths, format_name, s2s, strict, options, told=True, merge=merge)
+    )
     if references is not None:
         lists = with_references(lists, references, warnings, allow_missing)
         warnings.report()

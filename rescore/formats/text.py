@@ -494,17 +494,18 @@ def table(path: Path, warnings: InputWarnings | None = None) -> dict[str, str]:
     return values
 
 
-def duplicated(name: str, place: str, other: str) -> UserError:
+def duplicated(name: str, place: str, other: str, advice: str = "") -> UserError:
     """Return the error about an id that names two utterances.
 
     Args:
         name: The id.
         place: The file and line of the second utterance.
         other: The place of the first.
+        advice: What else the user can do.
     """
     return UserError(
         f"{place}: utterance {name[-120:]} is duplicated (first: {other[-80:]}); give"
-        " each utterance once"
+        f" each utterance once{advice}"
     )
 
 

@@ -81,7 +81,7 @@ class Systems(Declared):
     )
 
 
-@options.command("combine", config=options.config("combine"), inputs=options.REWRITTEN)
+@options.command("combine", config=options.config("combine"), inputs=options.SYSTEMS)
 def command(
     own: Systems,
     undo: options.DetokenizeOption,
