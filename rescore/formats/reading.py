@@ -28,12 +28,13 @@ from rescore.columns import (
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
 from rescore.files import shown
-from rescore.formats.acoustic import are_lists_of
+from rescore.formats.acoustic import format_beside
 from rescore.formats.merging import merged
 from rescore.formats.objects import COMMAS, TABS
 from rescore.formats.references import (
     References,
     TextFile,
+    known_ids,
     open_references,
     with_references,
     with_sources,
@@ -48,6 +49,7 @@ from rescore.formats.source import (
     InputWarnings,
     ReadOptions,
     Source,
+    read_once,
     sniff,
 )
 from rescore.formats.text import TAG, duplicated, without_tags
@@ -60,9 +62,9 @@ from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-TEXT, NATIVE, RECORDS, KALDI = "text", "native", "json", "kaldi"
-"""The formats of 1-best texts, of native lists, of records whose keys --field names,
-and of Kaldi's lists.
+TEXT, NATIVE, RECORDS = "text", "native", "json"
+"""The formats of 1-best texts, of native lists, and of records whose keys --field
+names.
 """
 FIELDS = "fields"
 """The option --field."""
@@ -308,8 +310,8 @@ def read(
     warnings = InputWarnings(strict)
     if references is not None:
         references = open_references(references, warnings)
-        paths = [_read_once(path, warnings) for path in paths]
-        format_name = format_name or format_beside(paths, references)
+        paths = [read_once(path, warnings) for path in paths]
+        format_name = format_name or format_beside(paths, known_ids(references))
     lists = list(
         iterate(paths, format_name, s2s, strict, options, told=True, merge=merge)
     )
@@ -509,42 +511,6 @@ def _keys(options: ReadOptions | None) -> set[str]:
     for role in fields:
         keys.update(key.removeprefix("-") for key in keys_of(fields, role))
     return keys
-
-
-def format_beside(
-    paths: Sequence[str | Path | Source], references: Sequence[TextFile]
-) -> str | None:
-    """Return the format that texts with numbered ids have because of the references
-    beside them: `kaldi` if lines are hypotheses of the utterances with references,
-    `text` if each line is such an utterance.
-
-    Args:
-        paths: Files, folders and streams.
-        references: The files of references.
-
-    Returns:
-        The name of the format; None if the files say themselves what they are.
-    """
-    ids = set[str]()
-    for file in references:
-        ids.update(file.ids or file.first)
-    names = set()
-    for path in paths:
-        source = path if isinstance(path, Source) else Source(path)
-        are_lists = None if source.is_folder else are_lists_of(source, ids)
-        if are_lists is None or sniff(source) not in (None, KALDI):
-            return None
-        names.add(KALDI if are_lists else TEXT)
-    return names.pop() if len(names) == 1 else None
-
-
-def _read_once(
-    path: str | Path | Source, warnings: InputWarnings
-) -> str | Path | Source:
-    """Return a path; a stream, which can be opened once, as its source."""
-    if isinstance(path, Source) or Path(path).is_file() or Path(path).is_dir():
-        return path
-    return Source(path, warnings)
 
 
 def _fields(options: ReadOptions | None) -> KeysOfRoles:

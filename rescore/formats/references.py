@@ -105,6 +105,18 @@ def open_references(
     ]
 
 
+def known_ids(files: Iterable[TextFile]) -> set[str]:
+    """Return the ids of files, and the first words of lines that may be ids.
+
+    Args:
+        files: Files of references.
+    """
+    ids = set[str]()
+    for file in files:
+        ids.update(file.ids or file.first)
+    return ids
+
+
 def with_references(
     lists: list[NbestList],
     references: str | Path | References | Sequence[TextFile],
