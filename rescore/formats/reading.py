@@ -7,7 +7,6 @@ has hypotheses, a first-pass score for each, and a header with the name of its f
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -17,18 +16,20 @@ from typing import Any, Protocol
 
 from rescore.columns import (
     FIRST_PASS,
-    FORMER_FIRST_PASS,
     FROM_FILE,
-    RANK,
-    SCORE,
     SUM,
-    WORDS,
-    forbidden_names,
 )
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
 from rescore.files import shown
 from rescore.formats.acoustic import are_lists_of
+from rescore.formats.first_pass import (
+    check_columns,
+    choose_first_pass,
+    column_names,
+    has_scores,
+    rank_by_order,
+)
 from rescore.formats.merging import merged
 from rescore.formats.objects import COMMAS, TABS
 from rescore.formats.references import (
@@ -41,7 +42,6 @@ from rescore.formats.references import (
 from rescore.formats.roles import KeysOfRoles, keys_of
 from rescore.formats.shaped import Shaped, ShapeOptions
 from rescore.formats.source import (
-    NO_SCORES,
     TAGS,
     TWICE,
     UNREAD,
@@ -206,8 +206,8 @@ def lists_in(
         check_scores(nbest, place)
         if _drop_tags(nbest):
             warnings.add("list", TAGS, place)
-        _choose_first_pass(nbest, s2s, place, warnings)
-        _check_columns(nbest, place)
+        choose_first_pass(nbest, s2s, place, warnings)
+        check_columns(nbest, place)
         nbest.header = headers.of(nbest)
         # the command that added columns of scores has reported copies already
         if (strict or not _is_scored(nbest)) and _has_copies(nbest):
@@ -340,9 +340,9 @@ def from_json(value: Any, place: str) -> NbestList:
     """
     nbest = FORMATS["native"].from_json(value, place)
     check_scores(nbest, place)
-    if not _has_scores(nbest):
-        _rank(nbest)
-    _check_columns(nbest, place)
+    if not has_scores(nbest):
+        rank_by_order(nbest)
+    check_columns(nbest, place)
     return nbest
 
 
@@ -621,7 +621,7 @@ class _Headers:
                 translates=header.translates or self._translates,
                 scores_are_means=has_means and are_means(nbest),
             )
-            if not has_means and SUM in _column_names(nbest):
+            if not has_means and SUM in column_names(nbest):
                 # A name alone says nothing of the other scores.
                 self._complete = self._complete.with_records({SUM: FROM_FILE})
         return self._complete
@@ -671,100 +671,3 @@ def _has_copies(nbest: NbestList) -> bool:
     """Return whether two hypotheses have the same text."""
     texts = {hypothesis.text for hypothesis in nbest.hypotheses}
     return len(texts) < len(nbest.hypotheses)
-
-
-# --- the first pass ------------------------------------------------------------------
-
-
-def _choose_first_pass(
-    nbest: NbestList, s2s: str, place: str, warnings: InputWarnings
-) -> None:
-    """Make a column of the file, or its order, the first pass.
-
-    A list without scores is ranked by its order, with a warning if it has several
-    hypotheses. A single hypothesis needs no first-pass score.
-    """
-    has_scores = _has_scores(nbest)
-    is_single = (
-        len(nbest.hypotheses) == 1 and FIRST_PASS not in nbest.hypotheses[0].scores
-    )
-    if not has_scores and not is_single and s2s == FIRST_PASS:
-        warnings.add("list", NO_SCORES, place)
-    if s2s not in (RANK, FIRST_PASS):
-        _with_first_pass(nbest, s2s, place)
-    elif not has_scores or s2s == RANK or is_single:
-        _rank(nbest)
-
-
-def _has_scores(nbest: NbestList) -> bool:
-    """Return whether a hypothesis has a score of any name."""
-    return any(hypothesis.scores for hypothesis in nbest.hypotheses)
-
-
-def _rank(nbest: NbestList) -> None:
-    """Make the order of the file the first pass."""
-    for rank, hypothesis in enumerate(nbest.hypotheses, 1):
-        _set_first_pass(hypothesis, -math.log(rank))
-
-
-def _with_first_pass(nbest: NbestList, column: str, place: str) -> None:
-    """Make another column the first pass."""
-    if any(column not in hypothesis.scores for hypothesis in nbest.hypotheses):
-        if column == WORDS:  # a column of every list, but here a file's own is meant
-            which = "in the file"
-        else:
-            which = f"(found: {', '.join(sorted(_column_names(nbest))) or 'none'})"
-        raise UserError(f"{place}: no score {column!r} {which}; choose another --s2s")
-    for hypothesis in nbest.hypotheses:
-        _set_first_pass(hypothesis, hypothesis.scores.pop(column))
-
-
-def _set_first_pass(hypothesis: Hypothesis, score: float) -> None:
-    """Make a score the first pass. The old first pass goes under its own name, so that
-    nothing is lost and the sum no longer marks a mean.
-    """
-    hypothesis.combined = None  # of another first pass
-    former = hypothesis.scores.pop(FIRST_PASS, None)
-    scores = {FIRST_PASS: score, **hypothesis.scores}
-    if former is not None:
-        scores[FORMER_FIRST_PASS] = former
-    hypothesis.scores = scores
-
-
-def _column_names(nbest: NbestList) -> set[str]:
-    """Return the names of the columns that any hypothesis has."""
-    return set[str]().union(*(hypothesis.scores for hypothesis in nbest.hypotheses))
-
-
-READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS, SCORE}
-"""Reserved names of first-pass columns, which readers and writers of files handle
-themselves.
-"""
-
-
-def _check_columns(nbest: NbestList, place: str) -> None:
-    """Check that each hypothesis has a first pass, and that no column has a reserved
-    name, unless the record of the list says that a command of this package added it.
-    """
-    allowed = {FIRST_PASS, *READERS_OWN.difference(nbest.header.records)}
-    for name, column in nbest.header.records.items():
-        if not column.is_component:
-            allowed.add(name)
-    reserved = forbidden_names()
-    for rank, hypothesis in enumerate(nbest.hypotheses, 1):
-        for name in hypothesis.scores:
-            if name in reserved and name not in allowed:
-                raise UserError(
-                    f"{place}: the name of the column {name} is reserved; give the"
-                    " column another name"
-                )
-        if FIRST_PASS in hypothesis.scores:
-            continue
-        what = f"{place}, hypothesis {rank}: no first-pass score"
-        columns = list(hypothesis.scores)
-        if not columns:
-            raise UserError(f"{what}; add the score, or name its column with --s2s")
-        raise UserError(
-            f"{what} among its columns ({', '.join(columns)}); choose a column with"
-            f" --s2s, or --field score=-{columns[0]} where lower is better"
-        )
