@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from rescore.columns import FIRST_PASS
@@ -65,7 +64,7 @@ def read_output(
         lists = read_best(source, files, allow_missing)
         sources = options.get("sources")
         if sources:
-            lists = with_sources(lists, Path(sources), strict, allow_missing)
+            lists = with_sources(lists, sources, strict, allow_missing)
     else:
         lists = read(
             [path] if source.is_folder else [source],

@@ -25,7 +25,7 @@ from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats import paths
 from rescore.formats.fields import TextOfUtterance, fields_of, keys_with_roles
-from rescore.formats.matching import part_of
+from rescore.formats.ids import part_of
 from rescore.formats.shaped import times_of
 from rescore.formats.shapes import shipped
 from rescore.formats.source import NULL, InputWarnings, Place, ReadOptions, Source

@@ -12,7 +12,7 @@ import pytest
 
 from rescore import formats
 from rescore.asr.formats.measured import measured_recordings
-from rescore.asr.formats.systems import read_system
+from rescore.asr.formats.systems import read_each
 from rescore.asr.formats.whole import read_systems
 from rescore.nbest import Hypothesis, NbestList
 
@@ -44,7 +44,7 @@ def measured(path: str) -> str:
 
 
 def combined(path: str) -> str:
-    (nbest,) = read_system(path)
+    (nbest,) = read_each({"a": path})["a"]
     return nbest.hypotheses[0].text
 
 

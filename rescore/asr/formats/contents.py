@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rescore.errors import UserError
-from rescore.formats.references import AS_LETTERS, STM, is_stm
+from rescore.formats.alternatives import AS_LETTERS
+from rescore.formats.ids import begin_with_ids
+from rescore.formats.references import STM, is_stm
 from rescore.formats.source import HEAD, Source, sniff
-from rescore.formats.text import begin_with_ids, split_trn, undo_entities
+from rescore.formats.text import split_trn, undo_entities
 from rescore.formats.times import Span, Times
 
 # --- formats -------------------------------------------------------------------------

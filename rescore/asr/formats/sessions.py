@@ -16,7 +16,7 @@ from rescore.asr.formats.contents import ctm_words, kind_of, stm_lines
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.files import loads
-from rescore.formats.references import first_reading
+from rescore.formats.alternatives import first_reading
 from rescore.formats.source import InputWarnings, Source
 from rescore.formats.times import Span
 from rescore.nbest import Hypothesis, NbestList

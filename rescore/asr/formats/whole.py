@@ -28,11 +28,8 @@ from rescore.asr.formats.contents import (
 )
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.references import (
-    AS_LETTERS,
-    FROM_LETTERS,
-    unescaped,
-)
+from rescore.formats.alternatives import AS_LETTERS, FROM_LETTERS, unescaped
+from rescore.formats.ids import check_ids
 from rescore.formats.shaped import ShapeOptions
 from rescore.formats.source import (
     TAGS,
@@ -44,7 +41,6 @@ from rescore.formats.source import (
 )
 from rescore.formats.text import (
     TAG,
-    check_ids,
     split_id,
     split_trn,
     stem_of,
