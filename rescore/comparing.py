@@ -4,16 +4,19 @@ of them together.
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
-from rescore.columns import WORDS
+from rescore.columns import FIRST_PASS, WORDS
 from rescore.config import Bonus, RunConfig
+from rescore.dataset import Dataset
 from rescore.deciding import decide
 from rescore.errors import UserError
+from rescore.features.models import parts_left_out
 from rescore.lms import LanguageModel, capabilities_of, single_specs
 from rescore.lms.backends import ALL, parse
 from rescore.metrics.significance import PairedTest
@@ -27,6 +30,9 @@ from rescore.reports.results import decision_title
 from rescore.scoring import OnProgress
 from rescore.tuning import Weights
 from rescore.tuning.folds import warn_of_overlap
+from rescore.tuning.phrases import shortened
+
+log = logging.getLogger(__name__)
 
 
 def compare(
@@ -64,8 +70,11 @@ def compare(
         UserError: A list has no reference, what was asked cannot be done, or there is
             no such row.
     """
-    config = check(replace(config, dev=config.dev or "dev"))
+    # no column beside the models' is tuned: rows differ in the models alone
+    config = replace(config, columns=(FIRST_PASS,), dev=config.dev or "dev")
+    config = check(config)
     warn_of_overlap(lists, dev)
+    _tell_left_out(Dataset.of(dev), config)
     plan = resolve(config, lists, dev, load, specs)
     lists = list(expand(plan, lists))
     dev = list(expand(plan, dev, dev=True))
@@ -83,6 +92,20 @@ def compare(
         plan.by,
         experiments.row(against),
     )
+
+
+def _tell_left_out(lists: Dataset, config: RunConfig) -> None:
+    """Log which columns of scores in the lists have no weight in any row."""
+    if not config.components:
+        for reason in parts_left_out(lists, ()):
+            log.info("%s", reason)
+    own = lists.own_columns
+    if own:
+        log.info(
+            "left out of the comparison: %s (columns of the lists; `rescore run --dev`"
+            " tunes them)",
+            shortened(own),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +247,7 @@ class _Experiments:
     def _tune(self, readings: Sequence[_Reading], word_bonus: Bonus) -> Weights:
         """Return the weights of some models on dev."""
         models = [lm for one in readings for lm in one.models]
-        config = replace(
-            self._config, lm_norm=self._plan.norm, columns=(), word_bonus=word_bonus
-        )
+        config = replace(self._config, lm_norm=self._plan.norm, word_bonus=word_bonus)
         own = resolve(config, self._lists, self._dev, lambda: models)
         return tune(replace(own, metrics=self._plan.metrics), self._dev)
 

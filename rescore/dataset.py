@@ -48,15 +48,24 @@ class Dataset(list[NbestList]):
         """The columns that language models gave, as far as the lists record it; else
         all beside the first pass.
 
-        A toolkit's own features are not tuned beside a language model that was added.
+        One number is the weight of these columns.
         """
         columns = self.columns(Role.LM)
-        records = self.header.records
-        of_models = []
-        for name in columns:
-            if name in records and records[name] != FROM_FILE:
-                of_models.append(name)
+        own = self.own_columns
+        of_models = [name for name in columns if name not in own]
         return of_models or columns
+
+    @property
+    def own_columns(self) -> list[str]:
+        """The columns of scores that the file itself has: no record says that a
+        language model of this package or a toolkit gave them.
+        """
+        records = self.header.records
+        own = []
+        for name in self.columns(Role.LM):
+            if records.get(name, FROM_FILE) == FROM_FILE:
+                own.append(name)
+        return own
 
     @property
     def is_order_only(self) -> bool:

@@ -24,7 +24,10 @@ from rescore.formats.audio import (
     with_recordings,
 )
 from rescore.formats.best import check, rewritten
+from rescore.formats.merging import check_several
+from rescore.formats.records import options_by_system
 from rescore.formats.references import References
+from rescore.formats.roles import Fields, Named
 from rescore.formats.source import ReadOptions
 from rescore.formats.text import detokeniser
 from rescore.formats.times import TIMED
@@ -152,6 +155,11 @@ class InputOptions(Declared):
         "Column of the first-pass score. rank: no column, the order of the hypotheses.",
         metavar="COLUMN|rank",
     )
+    merge: bool = option(
+        False,
+        "Unite the lists of an utterance in several files, such as samples of several"
+        " seeds: each text once, with its best first-pass score.",
+    )
     read_options: ReadOptions = option(ReadOptions, parts=FORMATS)
     """The options of the formats."""
     recordings: str | None = read_file(
@@ -182,7 +190,10 @@ class InputOptions(Declared):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.read_options.beside = lists_of_call()
+        groups = lists_of_call()
+        self.read_options.beside = [path for paths in groups for path in paths]
+        if self.merge:
+            check_several(groups, "--merge")
         if self.format_name is not None:
             chosen = [self.format_name]
             check_read("--format", FORMATS, chosen, self.read_options)
@@ -194,6 +205,7 @@ class InputOptions(Declared):
             "s2s": self.s2s,
             "strict": self.strict,
             "options": self.read_options,
+            "merge": self.merge,
         }
 
     def read(
@@ -256,6 +268,31 @@ class InputOptions(Declared):
         }
         return formats.read_output(path, self._references(), **how)
 
+    @property
+    def has_systems(self) -> bool:
+        """Whether --field names systems."""
+        return bool(Named.of(self.read_options.of(Fields).fields).systems)
+
+    def read_outputs(self, path: str) -> list[tuple[str, list[NbestList]]]:
+        """Return the lists of each output of a path, with its name: of a table in which
+        a column names the system of each row (--field system=COLUMN), those of each
+        system.
+
+        Args:
+            path: The file or folder.
+
+        Raises:
+            UserError: The output, or a reference, is absent or damaged.
+        """
+        if not self.has_systems:
+            return [(shown(path), self.read_output(path))]
+        by_system = options_by_system(path, self.read_options)
+        outputs = []
+        for name, options_of_system in by_system.items():
+            of_system = replace(self, read_options=options_of_system)
+            outputs.append((name, of_system.read_output(path)))
+        return outputs or [(shown(path), self.read_output(path))]
+
     def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
         """Return the lists as a stream, unless --ref or --src need them all at once.
 
@@ -302,6 +339,10 @@ NOT_HEARD = Offer(InputOptions, without=("recordings", "audio"))
 """How a command reads lists that has no language models and writes no lists: nothing
 there reads recordings.
 """
+OUTPUTS = Offer(InputOptions, without=("recordings", "audio", "merge"))
+"""How a command reads several outputs, each from one path."""
+SYSTEMS = Offer(InputOptions, without=("merge",), needs={"recordings": (), "audio": ()})
+"""How a command reads the lists of several systems, each from one path."""
 UNMEASURED = Offer(
     InputOptions,
     without=("ref", "ref_format", "allow_missing", "src", "recordings", "audio"),

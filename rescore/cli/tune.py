@@ -10,9 +10,8 @@ import click
 
 from rescore import formats, pipeline
 from rescore.cli import options
-from rescore.columns import FIRST_PASS, Role
+from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
-from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.decision.mixture import named as votes_of
 from rescore.errors import OptionError
@@ -22,7 +21,7 @@ from rescore.reports.records import Dev
 from rescore.reports.summary import why_all_zero
 from rescore.tuning import Weights
 from rescore.tuning.curves import weight_curve, write_curve
-from rescore.tuning.phrases import effective_weights, notes, untuned_parts
+from rescore.tuning.phrases import effective_weights, notes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +86,7 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     if own.curve:
         with formats.opened(own.curve) as file:
             write_curve(weight_curve(metric, lists, weights), metric.name, file)
-    parts = Dataset.of(lists).columns(Role.COMPONENT)
-    lines = [*untuned_parts(parts, weights.weights), *_found(metric.name, weights)]
-    for line in (*lines, sign(metric, lists, weights)):
+    for line in (*_found(metric.name, weights), sign(metric, lists, weights)):
         click.echo(str(line), err=True)
 
 

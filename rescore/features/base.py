@@ -12,6 +12,7 @@ order:
     counted            of which model are tokens counted?
     weighted           which columns have a weight, and which weights are tuned?
     weighted_alone     and if no feature has such a column?
+    unweighted         which columns of scores have no weight, and why?
     untuned_weights    which weights do the options set, if nothing is tuned? (also
                        before anything is read, if --lm is given)
 
@@ -30,7 +31,7 @@ declares options of the command line; their values are in `config.weighing`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar
@@ -314,6 +315,16 @@ class Feature:
 
         Args:
             at: The situation.
+        """
+        return ()
+
+    def unweighted(self, at: Situation, weighted: Collection[str]) -> Iterable[Reason]:
+        """Return which columns of scores have no weight, though others have one, and
+        which option gives them a weight. It is not asked where --column names columns.
+
+        Args:
+            at: The situation.
+            weighted: The names of all columns that have a weight.
         """
         return ()
 

@@ -1,11 +1,11 @@
 """Features that are scores: of language models, parts of the toolkit's own score, and
-the columns that files and expansions bring.
+the columns that files and expansions bring; and which columns have no weight.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from rescore.columns import Role
 from rescore.dataset import Dataset
@@ -18,33 +18,80 @@ from rescore.features.base import (
     WeightedColumn,
     WeightKind,
 )
-from rescore.tuning.folds import choose_columns
+from rescore.tuning.folds import choose_columns, warn_of_measurements, why_untunable
+from rescore.tuning.phrases import shortened
 
 log = logging.getLogger(__name__)
 
+LEFT_OUT = "left out of the tuning"
 COUNTS = (Role.COUNT, Role.CHANNEL)
 """Roles of columns whose weight is a bonus."""
 
 
 class Models(Feature):
-    """Scores of the language models of a run; without models, the scores that the lists
-    have.
+    """Scores of the language models of a run, or else of the models that scored the
+    lists before, and the columns of scores that the file itself has.
     """
 
     def weighted(self, at: Situation) -> Iterator[WeightedColumn]:
-        """Yield a share for each model, and a weight without bounds for each part of
-        the toolkit's score that --column names.
+        """Yield a share for each model and each column of the file, and a weight
+        without bounds for each part of the toolkit's score that --column names.
         """
         names = [lm.name for lm in at.models]
-        if not names and at.tuning_lists:
-            header = at.tuning_lists.header
-            chosen = choose_columns(at.tuning_lists, at.config.columns)
-            names = [name for name in chosen if header.role(name) not in COUNTS]
-        for name in names:
+        if at.tuning_lists:
+            names += _of_lists(at)
+        for name in dict.fromkeys(names):
             # The kind follows from what the column is, not from the option.
             is_part = at.tuning_lists.header.role(name) is Role.COMPONENT
             kind = WeightKind.SIGNED if is_part else WeightKind.SHARE
             yield WeightedColumn(name, kind)
+
+    def unweighted(self, at: Situation, weighted: Collection[str]) -> Iterator[Reason]:
+        """Yield the columns of the files that have no weight."""
+        if at.tunes:
+            names_by_reason: dict[str, list[str]] = {}
+            for name, why in _untunable(at).items():
+                names_by_reason.setdefault(why, []).append(name)
+        else:
+            why = "columns of the lists; --dev LISTS or --folds 5 tunes them"
+            names_by_reason = {why: at.lists.own_columns}
+        subject = LEFT_OUT if at.tunes else "without a weight"
+        for why, names in names_by_reason.items():
+            others = [name for name in names if name not in weighted]
+            if others:
+                yield Reason(subject, shortened(others), why, shown=True)
+
+
+def _of_lists(at: Situation) -> list[str]:
+    """Return the columns of scores in the lists whose weights are tuned: as --column
+    names them, else of the models that scored the lists, if there are no others, and
+    of the file itself.
+    """
+    lists = at.tuning_lists
+    named = at.config.columns
+    if named or not at.models:
+        names = choose_columns(lists, named)
+    else:
+        names = []
+        warn_of_measurements(lists)
+    if not named:
+        untunable = _untunable(at)
+        for name in lists.own_columns:
+            if name not in names and name not in untunable:
+                names.append(name)
+    return [name for name in names if lists.header.role(name) not in COUNTS]
+
+
+def _untunable(at: Situation) -> dict[str, str]:
+    """Return the columns of the files that cannot be tuned beside the scores of models,
+    with the reasons.
+    """
+    reasons = {}
+    for lists in at.all_sets:
+        for name in lists.own_columns:
+            if why := why_untunable(name, at.tuning_lists, at.all_sets):
+                reasons[name] = why
+    return reasons
 
 
 class Components(Feature):
@@ -78,6 +125,11 @@ class Components(Feature):
         if not at.config.expands and not at.tuning_lists.header.systems:
             yield from self._parts(at, "no scores of language models", shown=True)
 
+    def unweighted(self, at: Situation, weighted: Collection[str]) -> Iterator[Reason]:
+        """Yield the parts of the toolkit's score that are not tuned."""
+        if at.tunes:
+            yield from parts_left_out(at.tuning_lists, weighted)
+
     def _parts(
         self, at: Situation, why: str, shown: bool = False
     ) -> Iterator[WeightedColumn]:
@@ -90,6 +142,20 @@ class Components(Feature):
         at.reasons.append(Reason("components", named, why, shown))
         for name in columns:
             yield WeightedColumn(name, WeightKind.SIGNED)
+
+
+def parts_left_out(lists: Dataset, weighted: Collection[str]) -> Iterator[Reason]:
+    """Yield which parts of the toolkit's score have no weight, if there are any.
+
+    Args:
+        lists: The lists.
+        weighted: The columns that have a weight.
+    """
+    names = [name for name in lists.columns(Role.COMPONENT) if name not in weighted]
+    if names:
+        toolkit = lists.header.records[names[0]].model
+        why = f"components of {toolkit}; --components tunes them"
+        yield Reason(LEFT_OUT, shortened(names), why, shown=True)
 
 
 def _tell_absent(lists: Dataset, columns: Sequence[str]) -> None:

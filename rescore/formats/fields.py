@@ -8,19 +8,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rescore.columns import RANK
 from rescore.nbest import NbestList
 
 Fields = Mapping[str, str]
 """Texts and whole numbers of an utterance, by their keys."""
 LONGEST = 100
 """Characters of the value of a field at most; a longer text is no name of a group."""
-
-_OTHERS = (
-    *(RANK, "audio_filepath", "pred_text", "prediction", "predictions"),
-    *("text", "transcript", "transcription", "sentence"),
-)
-"""Further keys of records that have a meaning."""
 
 
 class TextOfUtterance(NamedTuple):
@@ -57,19 +50,6 @@ def fields_of(
         if text and len(text) <= LONGEST and text not in texts:
             fields[key] = text
     return fields
-
-
-def keys_with_roles(*layouts: Any) -> frozenset[str]:
-    """Return the keys of records that are no fields.
-
-    Args:
-        layouts: Layouts of records (`rescore.formats.records.Records`).
-    """
-    keys = set(_OTHERS)
-    for layout in layouts:
-        keys.update(layout.text, layout.score, layout.id, layout.ref, layout.src)
-        keys.update(layout.systems, layout.columns.values())
-    return frozenset(keys)
 
 
 def with_fields(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,12 +28,17 @@ from rescore.columns import (
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
 from rescore.files import shown
+from rescore.formats.acoustic import are_lists_of
+from rescore.formats.merging import merged
+from rescore.formats.objects import COMMAS, TABS
 from rescore.formats.references import (
     References,
     TextFile,
+    open_references,
     with_references,
     with_sources,
 )
+from rescore.formats.roles import KeysOfRoles, keys_of
 from rescore.formats.shaped import Shaped, ShapeOptions
 from rescore.formats.source import (
     NO_SCORES,
@@ -49,15 +55,17 @@ from rescore.formats.times import timed_pieces
 from rescore.formats.unknown import unknown
 from rescore.ids import without_blanks
 from rescore.nbest import Header, Hypothesis, NbestList, are_means, check_scores
-from rescore.option_readers import check_read
+from rescore.option_readers import check_read, options_of
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-TEXT, NATIVE, RECORDS = "text", "native", "json"
-"""The formats of 1-best texts, of native lists, and of records whose keys --field
-names.
+TEXT, NATIVE, RECORDS, KALDI = "text", "native", "json", "kaldi"
+"""The formats of 1-best texts, of native lists, of records whose keys --field names,
+and of Kaldi's lists.
 """
+FIELDS = "fields"
+"""The option --field."""
 SHAPED = "speech"
 """A format that takes the options of a shape that the user describes."""
 
@@ -96,9 +104,10 @@ def iterate(
     strict: bool = False,
     options: ReadOptions | None = None,
     told: bool = False,
+    merge: bool = False,
 ) -> Iterator[NbestList]:
-    """Yield the N-best lists of one or several paths, checked: code behind it checks no
-    list again.
+    """Return the N-best lists of one or several paths, checked: code behind it checks
+    no list again.
 
     Args:
         paths: Files, folders (also of JSON Lines), or `-`, which are read one after
@@ -110,36 +119,51 @@ def iterate(
             (`rescore.formats.source.InputProblem`) are errors instead of warnings.
         options: Settings of single formats.
         told: Whether the progress of a long reading is logged.
+        merge: Whether lists of several files with one id are one list; all lists are
+            then held in memory.
+
+    Returns:
+        A stream of lists.
 
     Raises:
         UserError: A path has no known format or is damaged, a list lacks scores or has
             the id of another, or there is no list.
     """
-    seen = _Ids()
+    seen = _Ids(merge)
+    lists = _each(paths, format_name, s2s, strict, options, told, seen)
+    if merge:
+        return merged(lists)
+    return lists
+
+
+def _each(
+    paths: Sequence[str | Path | Source],
+    format_name: str | None,
+    s2s: str,
+    strict: bool,
+    options: ReadOptions | None,
+    told: bool,
+    seen: _Ids,
+) -> Iterator[NbestList]:
+    """Yield each list of each file, checked.
+
+    Args:
+        paths: As of `iterate`, as the next arguments.
+        format_name: As of `iterate`.
+        s2s: As of `iterate`.
+        strict: As of `iterate`.
+        options: As of `iterate`.
+        told: As of `iterate`.
+        seen: Checks the ids.
+    """
     warnings = InputWarnings(strict)
-    options = _with_first_pass_named(options or ReadOptions(), s2s)
+    options = _for_readers(options or ReadOptions(), s2s, len(paths) > 1)
     for source in opened_all(paths, warnings, format_name, s2s, options):
-        reader = _format(source, reader_name(source, format_name, options), options)
-        lists = reader.read(source, options)
-        if told:
-            lists = source.timed(lists)
-        headers = _Headers(source, reader)
-        for nbest in lists:
-            nbest.id = without_blanks(nbest.id)
-            seen.add(nbest, source)
-            place = f"{source.name}: utterance {nbest.id}"
-            check_scores(nbest, place)
-            if _drop_tags(nbest):
-                warnings.add("list", TAGS, place)
-            _choose_first_pass(nbest, s2s, place, warnings)
-            _check_columns(nbest, place)
-            nbest.header = headers.of(nbest)
-            # the command that added columns of scores has reported copies already
-            if (strict or not _is_scored(nbest)) and _has_copies(nbest):
-                warnings.add("list", TWICE, place)
+        for nbest in lists_in(
+            source, options, warnings, format_name, s2s, strict, told
+        ):
+            seen.add(nbest, source, options.in_python)
             yield nbest
-        if source.has_rest:
-            warnings.add("file", UNREAD, source.name)
     warnings.report()
     if not seen:
         raise UserError(
@@ -148,36 +172,102 @@ def iterate(
         )
 
 
-def _with_first_pass_named(options: ReadOptions, s2s: str) -> ReadOptions:
-    """Return the options, which tell readers the column of the first pass."""
-    if s2s == options.first_pass:
+def lists_in(
+    source: Source,
+    options: ReadOptions,
+    warnings: InputWarnings,
+    format_name: str | None = None,
+    s2s: str = FIRST_PASS,
+    strict: bool = False,
+    told: bool = False,
+) -> Iterator[NbestList]:
+    """Yield the N-best lists of one input whose options are checked (`check_options`).
+
+    Args:
+        source: The input.
+        options: The options of formats.
+        warnings: Collects problems of the lists.
+        format_name: As of `iterate`.
+        s2s: The column to use as first-pass score.
+        strict: Whether oddities are errors.
+        told: Whether the progress of a long reading is logged.
+
+    Raises:
+        UserError: The input has no known format, or is damaged.
+    """
+    reader = _format(source, reader_name(source, format_name, options), options)
+    lists = reader.read(source, options)
+    if told:
+        lists = source.timed(lists)
+    headers = _Headers(source, reader)
+    for nbest in lists:
+        nbest.id = without_blanks(nbest.id)
+        place = f"{source.name}: utterance {nbest.id}"
+        check_scores(nbest, place)
+        if _drop_tags(nbest):
+            warnings.add("list", TAGS, place)
+        _choose_first_pass(nbest, s2s, place, warnings)
+        _check_columns(nbest, place)
+        nbest.header = headers.of(nbest)
+        # the command that added columns of scores has reported copies already
+        if (strict or not _is_scored(nbest)) and _has_copies(nbest):
+            warnings.add("list", TWICE, place)
+        yield nbest
+    if source.has_rest:
+        warnings.add("file", UNREAD, source.name)
+
+
+def _for_readers(options: ReadOptions, s2s: str, several: bool) -> ReadOptions:
+    """Return the options, which tell readers the column of the first pass, and whether
+    several inputs are read.
+    """
+    if s2s == options.first_pass and several == options.several:
         return options
     options = copy(options)
     options.first_pass = s2s
+    options.several = several
     return options
 
 
 class _Ids:
     """The ids of the lists that were read, and where each was: no two utterances share
     an id.
+
+    Args:
+        merge: Whether lists of several files may share an id.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, merge: bool) -> None:
+        self._merge = merge
         self._places: dict[str, str] = {}
+        self._sources: dict[str, Source] = {}
+        """The last file with each id."""
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def add(self, nbest: NbestList, source: Source) -> None:
+    def add(self, nbest: NbestList, source: Source, in_python: bool) -> None:
         """Add a list.
+
+        Args:
+            nbest: The list.
+            source: Its file.
+            in_python: Whether messages name options as Python does.
 
         Raises:
             UserError: Another list has its id.
         """
         place = nbest.place or f"{source.name}: list {len(self) + 1}"
         first = self._places.setdefault(nbest.id, place)
-        if first is not place:
-            raise duplicated(nbest.id, place, first)
+        before = self._sources.get(nbest.id, source)
+        self._sources[nbest.id] = source
+        if first is place or (self._merge and before is not source):
+            return
+        advice = ""
+        if before is not source:
+            option = "merge=True" if in_python else "--merge"
+            advice = f", or {option} to unite the lists of several files"
+        raise duplicated(nbest.id, place, first, advice)
 
 
 def read(
@@ -192,6 +282,7 @@ def read(
     options: ReadOptions | None = None,
     allow_missing: bool = False,
     sources: str | Path | References | None = None,
+    merge: bool = False,
 ) -> Dataset:
     """Return all lists of `iterate`, with references and source texts from other files.
 
@@ -209,13 +300,20 @@ def read(
             reported; otherwise they are an error.
         sources: A file of source texts (Kaldi text, plain lines, a table with a column
             src, or lists), which replace the source texts in the lists.
+        merge: As of `iterate`.
 
     Raises:
         UserError: As of `iterate`; or references are missing.
     """
-    lists = list(iterate(paths, format_name, s2s, strict, options, told=True))
+    warnings = InputWarnings(strict)
     if references is not None:
-        warnings = InputWarnings(strict)
+        references = open_references(references, warnings)
+        paths = [_read_once(path, warnings) for path in paths]
+        format_name = format_name or format_beside(paths, references)
+    lists = list(
+        iterate(paths, format_name, s2s, strict, options, told=True, merge=merge)
+    )
+    if references is not None:
         lists = with_references(lists, references, warnings, allow_missing)
         warnings.report()
     if sources is not None:
@@ -389,43 +487,92 @@ def reader_name(
         return format_name
     if options and options.of(ShapeOptions).shape is not None:
         return SHAPED
-    name = named_table(source, options) or sniff(source)
-    if name == NATIVE and FORMATS[name].has_keys(source, _keys(options)):
+    name = sniff(source)
+    if not _fields(options) or (name and _takes_fields(name)):
+        return name
+    if name == NATIVE and not FORMATS[name].has_keys(source, _keys(options)):
+        return name
+    if source.peek.root:
         return RECORDS
-    return name
+    return named_table(source, options) or name
+
+
+def _takes_fields(name: str) -> bool:
+    """Return whether the reader of a format takes --field."""
+    return any(option.name == FIELDS for option in options_of(FORMATS[name]))
 
 
 def _keys(options: ReadOptions | None) -> set[str]:
     """Return the keys that --field names."""
-    return {key.removeprefix("-") for key in _fields(options).values()}
+    fields = _fields(options)
+    keys: set[str] = set()
+    for role in fields:
+        keys.update(key.removeprefix("-") for key in keys_of(fields, role))
+    return keys
 
 
-def _fields(options: ReadOptions | None) -> Mapping[str, str]:
+def format_beside(
+    paths: Sequence[str | Path | Source], references: Sequence[TextFile]
+) -> str | None:
+    """Return the format that texts with numbered ids have because of the references
+    beside them: `kaldi` if lines are hypotheses of the utterances with references,
+    `text` if each line is such an utterance.
+
+    Args:
+        paths: Files, folders and streams.
+        references: The files of references.
+
+    Returns:
+        The name of the format; None if the files say themselves what they are.
+    """
+    ids = set[str]()
+    for file in references:
+        ids.update(file.by_id or file.words.first)
+    names = set()
+    for path in paths:
+        source = path if isinstance(path, Source) else Source(path)
+        are_lists = None if source.is_folder else are_lists_of(source, ids)
+        if are_lists is None or sniff(source) not in (None, KALDI):
+            return None
+        names.add(KALDI if are_lists else TEXT)
+    return names.pop() if len(names) == 1 else None
+
+
+def _read_once(
+    path: str | Path | Source, warnings: InputWarnings
+) -> str | Path | Source:
+    """Return a path; a stream, which can be opened once, as its source."""
+    if isinstance(path, Source) or Path(path).is_file() or Path(path).is_dir():
+        return path
+    return Source(path, warnings)
+
+
+def _fields(options: ReadOptions | None) -> KeysOfRoles:
     """Return the keys that --field gives to roles."""
-    fields: Mapping[str, str] = {}
+    fields: KeysOfRoles = {}
     if options:
-        fields = options.values.get("fields") or {}
+        fields = options.values.get(FIELDS) or {}
     return fields
 
 
 def named_table(source: Source, options: ReadOptions | None) -> str | None:
-    """Return the kind of table whose first line has the name that --field text= gives.
+    """Return the kind of table whose first line has a name that --field gives.
 
     Args:
         source: Any file.
         options: The options of formats.
 
     Returns:
-        `tsv`, `csv`, or None if the first line does not have this name.
+        `tsv`, `csv`, or None if the first line does not have such a name.
     """
-    text = _fields(options).get("text")
-    if not text:
-        return None
-    first_line = source.head.partition("\n")[0].rstrip("\r")
-    if text in first_line.split("\t"):
-        return "tsv"
-    if text in first_line.split(","):
-        return "csv"
+    keys = _keys(options)
+    for name, form in (("tsv", TABS), ("csv", COMMAS)):
+        columns = form.names(source)
+        if len(columns) < 2:
+            continue
+        for column in columns:
+            if any(fnmatchcase(column.lower(), key.lower()) for key in keys):
+                return name
     return None
 
 

@@ -10,13 +10,13 @@ other.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Protocol
 
 from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, Column
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.formats.source import (
     SAME_ID,
     UNTIMED,
@@ -27,6 +27,7 @@ from rescore.formats.source import (
 from rescore.formats.text import strip_markup
 from rescore.formats.times import TimedWord, filled, partly_timed
 from rescore.nbest import Audio, Header, Hypothesis, NbestList, as_ranked
+from rescore.options import Declared, option
 
 # --- rows ----------------------------------------------------------------------------
 
@@ -65,6 +66,10 @@ class Row:
     references: tuple[str, ...] = ()
     source: str | None = None
     joins: Joins = Joins.SAME_ID
+    ends: bool = False
+    """Whether the row is certainly the last of its list, which a stream then yields
+    without waiting for the next row.
+    """
     rank: int | None = None
     """The rank that the file gives to the hypothesis."""
     words: Sequence[TimedWord] = ()
@@ -81,6 +86,8 @@ class Row:
     alignment: str = ""
     is_plain: bool = False
     """Whether the text is as people read it, without marks of toolkits."""
+    own: Collection[str] = ()
+    """Columns that the user names: they are no parts of the toolkit's score."""
     header: Header | None = None
     """What the row itself says of its list, as native lists do; None for the header of
     the format.
@@ -128,10 +135,13 @@ def lists_of(
             repeated.rename(row)
         if current is not None and current.id == row.id and _joins(row):
             building.add(current, row)
-            continue
-        if current is not None:
+        else:
+            if current is not None:
+                yield _in_order_of_ranks(current)
+            current = building.begin(row)
+        if row.ends:
             yield _in_order_of_ranks(current)
-        current = building.begin(row)
+            current = None
     if current is not None:
         yield _in_order_of_ranks(current)
 
@@ -216,17 +226,14 @@ class _Building:
         Raises:
             UserError: The row contradicts the rows before it.
         """
-        has_hypotheses = bool(nbest.hypotheses)
-        nbest.hypotheses += self._hypotheses(row)
-        if not has_hypotheses:  # the rows before spoke of the utterance alone
+        if not nbest.hypotheses:  # the rows before spoke of the utterance alone
             nbest.fields = {**row.fields, **nbest.fields}
-        elif nbest.fields and row.text is not None:
+        elif row.text is not None and nbest.fields != row.fields:
             # what differs between hypotheses says nothing of the utterance
             nbest.fields = dict(nbest.fields.items() & row.fields.items())
-        if not self._rules.adds_references:
-            _check_same_references(row, nbest.references)
-        known = nbest.references
-        nbest.references += tuple(text for text in row.references if text not in known)
+        nbest.hypotheses += self._hypotheses(row)
+        if row.references != nbest.references:
+            self._add_references(nbest, row)
         if row.source is None or row.source == nbest.source:
             return
         if nbest.source is not None:
@@ -236,38 +243,54 @@ class _Building:
             )
         nbest.source = row.source
 
+    def _add_references(self, nbest: NbestList, row: Row) -> None:
+        """Add the references of a row that its list does not have."""
+        if not self._rules.adds_references:
+            _check_same_references(row, nbest.references)
+        known = nbest.references
+        nbest.references += tuple(text for text in row.references if text not in known)
+
     def _hypotheses(self, row: Row) -> list[Hypothesis]:
         """Return the hypothesis of a row in a list; nothing for a row without one."""
         if row.text is None:
             return []
         if self._rules.components:
             for name in row.scores:
-                if name != FIRST_PASS and name not in self._columns:
+                is_part = name != FIRST_PASS and name not in row.own
+                if is_part and name not in self._columns:
                     self._columns[name] = Column.component(self._rules.components)
         text = row.text if row.is_plain else strip_markup(row.text)
-        scored: dict[str, Any] = {"scores": row.scores}
+        scores, combined = row.scores, None
         if row.total is not None:
-            scored = as_ranked(row.total, row.scores)
+            ranked = as_ranked(row.total, scores)
+            scores, combined = ranked["scores"], ranked["combined"]
+        times = row.times or timed(text, row.words, row.place, self._warnings)
         return [
             Hypothesis(
-                text,
-                origin=row.origin,
-                times=row.times or self._times(text, row),
-                rank=row.rank,
-                alignment=row.alignment,
-                **scored,
+                text, scores, row.origin, times, row.rank, row.alignment, combined
             )
         ]
 
-    def _times(self, text: str, row: Row) -> tuple[tuple[float, float], ...]:
-        """Return the times of a text's pieces, and count the pieces without times."""
-        if not row.words:
-            return ()
-        pieces = partly_timed(text, row.words)
-        for piece, span in pieces:
-            if span is None:
-                self._warnings.add("word", UNTIMED, f"{row.place}: {piece[:40]}")
-        return tuple(span for _, span in filled(pieces))
+
+def timed(
+    text: str, words: Sequence[TimedWord], place: str, warnings: InputWarnings
+) -> tuple[tuple[float, float], ...]:
+    """Return the times of the `timed_pieces` of a text, and count the pieces without
+    times.
+
+    Args:
+        text: The text.
+        words: Its words as the toolkit cuts them.
+        place: The file and line, for messages.
+        warnings: Collects repairs.
+    """
+    if not words:
+        return ()
+    pieces = partly_timed(text, words)
+    for piece, span in pieces:
+        if span is None:
+            warnings.add("word", UNTIMED, f"{place}: {piece[:40]}")
+    return tuple(span for _, span in filled(pieces))
 
 
 def _check_same_references(row: Row, known: Sequence[str]) -> None:
@@ -309,6 +332,61 @@ def _in_order_of_ranks(nbest: NbestList) -> NbestList:
         for one in nbest.hypotheses:
             one.rank = None
     return nbest
+
+
+def as_list(rows: Iterable[Row]) -> list[Row]:
+    """Return rows that are one whole list, whatever stands before and behind them.
+
+    Args:
+        rows: The rows of one utterance, which are changed.
+    """
+    whole = list(rows)
+    if whole:
+        whole[0].joins = Joins.NEVER
+        whole[-1].ends = True
+    return whole
+
+
+# --- lists of equal size -------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListSize(Declared):
+    """The option of formats whose files do not mark the end of a list."""
+
+    size: int | None = option(
+        None,
+        "Hypotheses per list, if the file does not mark the end of a list (NeMo beams,"
+        " OpenNMT). For lattices and pages of OCR: number of different texts to read,"
+        " 100 by default.",
+        "--nbest-size",
+        low=1,
+    )
+
+
+def in_portions(rows: Iterable[Row], size: int, name: str) -> Iterator[Row]:
+    """Yield the rows of lists of equal size, numbered from 1: for files that do not
+    mark the end of a list.
+
+    Args:
+        rows: The hypotheses of all lists, which are changed: the number of the list
+            becomes the id.
+        size: The number of hypotheses of each list.
+        name: The file, for messages.
+
+    Raises:
+        UserError: The last list has fewer hypotheses.
+    """
+    number = 0
+    for number, row in enumerate(rows, 1):
+        row.id = str((number - 1) // size + 1)
+        row.ends = number % size == 0
+        yield row
+    if number % size:
+        raise UserError(
+            f"{name}: {counted(number, 'line')} is not a multiple of {size}; give the"
+            " right --nbest-size"
+        )
 
 
 # --- formats of rows -----------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""Reading JSON by its shape (`rescore.formats.shapes`): a document as lists of
-hypotheses, with scores and times of words.
+"""Reading JSON by its shape (`rescore.formats.shapes`): a document as rows of
+hypotheses, with scores and words with times.
 """
 
 from __future__ import annotations
@@ -12,32 +12,23 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats import paths
 from rescore.formats.about import about_results, id_of_document, still_missing
+from rescore.formats.rows import Row, RowFormat, as_list
 from rescore.formats.shapes import NUMBER, Shape, read_shape, shipped
 from rescore.formats.source import (
     NULL,
     OF_SEGMENTS,
     UNORDERED,
-    UNTIMED,
     InputProblem,
     InputWarnings,
     ReadOptions,
     Source,
 )
 from rescore.formats.text import json_number, stem_of, strip_markup
-from rescore.formats.times import (
-    BackwardsError,
-    Span,
-    TimedWord,
-    filled,
-    partly_timed,
-    time_order,
-)
-from rescore.nbest import Hypothesis, NbestList
+from rescore.formats.times import BackwardsError, Span, TimedWord, time_order
 from rescore.options import Declared, read_file
 
 WITHOUT_TEXT = InputProblem(
@@ -82,7 +73,7 @@ class ShapeOptions(Declared):
 # --- documents -----------------------------------------------------------------------
 
 
-class Shaped:
+class Shaped(RowFormat):
     """A format of JSON: documents of the shapes that belong to it.
 
     Args:
@@ -130,8 +121,8 @@ class Shaped:
             return True
         return peek.root == "[" and self._fitting([peek.first]) is not None
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield a list for each result.
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the hypotheses of each result.
 
         A list is called after the id in its document; else after the file, and its
         number where the file has several results.
@@ -144,7 +135,7 @@ class Shaped:
             UserError: A document has no shape of this format, or is damaged.
         """
         for file in source.files(_is_json):
-            yield from self._read_file(file, options.segment_times)
+            yield from self._rows_of_file(file, options.segment_times)
 
     def _fitting(self, document: Any) -> Shape | None:
         """Return the first shape that fits a document; None if none does."""
@@ -153,15 +144,15 @@ class Shaped:
                 return shape
         return None
 
-    def _read_file(self, source: Source, segment_times: bool) -> Iterator[NbestList]:
-        """Yield the lists of a file: those with ids at once, others when their number
-        is known.
+    def _rows_of_file(self, source: Source, segment_times: bool) -> Iterator[Row]:
+        """Yield the rows of a file: those with ids at once, others when the number of
+        results is known.
 
         Args:
             source: The file.
             segment_times: Whether words without times share the times of segments.
         """
-        waiting: list[_Result] = []
+        waiting: list[Result] = []
         unseen: dict[str, list[str]] = {}
         if self._own is not None:
             unseen = self._own[-1].places()
@@ -175,7 +166,7 @@ class Shaped:
                 if result.id is None:
                     waiting.append(result)
                 else:
-                    yield _named(result, result.id)
+                    yield from result.rows_of(result.id)
         yield from self._called_after_the_file(waiting, stem_of(source))
         for key in unseen:
             value = getattr(self.shapes[-1], key)
@@ -183,9 +174,9 @@ class Shaped:
             source.warnings.add("file", _missing(key, where[:100]), source.name)
 
     def _called_after_the_file(
-        self, results: Sequence[_Result], stem: str
-    ) -> Iterator[NbestList]:
-        """Yield the lists of results that have no ids."""
+        self, results: Sequence[Result], stem: str
+    ) -> Iterator[Row]:
+        """Yield the rows of results that have no ids."""
         channels = {result.channel for result in results} - {None}
         for number, result in enumerate(results, 1):
             name = stem
@@ -193,12 +184,12 @@ class Shaped:
                 name = f"{re.sub('[-_]', '.', stem)}.{result.speaker}"
             if len(results) > 1:
                 name = f"{name}-{number}"
-            nbest = _named(result, name)
+            recording: str | None = None
             if not self._folders:
-                nbest.recording = stem
+                recording = stem
                 if len(channels) > 1 and result.channel is not None:
-                    nbest.recording = f"{stem}-{result.channel}"
-            yield nbest
+                    recording = f"{stem}-{result.channel}"
+            yield from result.rows_of(name, recording)
 
     def _documents(self, source: Source) -> Iterator[tuple[Any, str]]:
         """Yield the documents of a file with their places, for messages."""
@@ -226,32 +217,40 @@ def _is_json(path: Path) -> bool:
     return path.suffix == ".json"
 
 
-def _named(result: _Result, name: str) -> NbestList:
-    """Return a result as a list."""
-    nbest = NbestList(name, result.hypotheses, result.references, result.source)
-    nbest.place = result.place
-    return nbest
-
-
 # --- results -------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
-class _Result:
+class Result:
     """One result of a document."""
 
-    hypotheses: list[Hypothesis]
+    hypotheses: list[Row]
+    """Rows without an id."""
+    place: str
     id: str | None = None
     channel: str | None = None
     speaker: str | None = None
     references: tuple[str, ...] = ()
     source: str | None = None
-    place: str = ""
+
+    def rows_of(self, name: str, recording: str | None = None) -> Iterator[Row]:
+        """Yield the rows of the result; a row without a text if there is no hypothesis.
+
+        Args:
+            name: The id of the list.
+            recording: The recording of the utterance, where the list names it.
+        """
+        for row in as_list(self.hypotheses or [Row("", self.place)]):
+            row.id = name
+            row.recording = recording
+            row.references = self.references
+            row.source = self.source
+            yield row
 
 
 def results_of(
     shape: Shape, document: Any, place: str, warnings: InputWarnings
-) -> list[_Result]:
+) -> list[Result]:
     """Return the results of a document.
 
     Args:
@@ -282,14 +281,14 @@ def results_of(
         if not hypotheses and (shape.results or shape.sparse):
             continue  # a phrase without speech
         results.append(
-            _Result(
+            Result(
                 hypotheses,
+                of_result,
                 said.id,
                 _label(result, shape.channel, number),
                 _label(result, shape.speaker, number),
                 said.references,
                 said.source,
-                of_result,
             )
         )
     whole_id = id_of_document(shape, document, place)
@@ -367,7 +366,7 @@ def _hypotheses(
     alternatives: Sequence[Any],
     place: str,
     warnings: InputWarnings,
-) -> list[Hypothesis]:
+) -> list[Row]:
     """Return the hypotheses of a result; none if it has no text."""
     if shape.sparse and not _have_texts(shape, alternatives):
         if alternatives and any(alternatives):
@@ -388,7 +387,7 @@ def _hypotheses(
         if shape.alternatives != ("",):
             of_alternative = f"{place}, alternative {rank}"
         reading = _Alternative(shape, alternative, of_alternative, warnings)
-        hypotheses.append(reading.hypothesis())
+        hypotheses.append(reading.row(place))
         if apart is None:
             scores.append(reading.score())
         else:
@@ -399,8 +398,7 @@ def _hypotheses(
             warnings.add("list", IMPROBABLE, place)
         return hypotheses
     for hypothesis, score in zip(hypotheses, scores, strict=True):
-        if score is not None:
-            hypothesis.scores[FIRST_PASS] = score
+        hypothesis.total = score
     return hypotheses
 
 
@@ -480,11 +478,14 @@ class _Alternative:
         self._warnings.add("recording", UNORDERED, self._place)
         return [parts[place] for place in order]
 
-    def hypothesis(self) -> Hypothesis:
-        """Return the text with its times, without a score."""
+    def row(self, place: str) -> Row:
+        """Return the text and its words, without a score and an id.
+
+        Args:
+            place: The place of the result.
+        """
         words = self.words()
-        text = self._text(words)
-        return Hypothesis(text, times=self.times(text, words))
+        return Row("", place, self._text(words), words=words, is_plain=True)
 
     def words(self) -> list[TimedWord]:
         """Return the words of all parts, or those beside the parts."""
@@ -572,17 +573,6 @@ class _Alternative:
             return ""
         raise UserError(f'{place}: the key "{shape.text[0]}" is missing')
 
-    def times(
-        self, text: str, words: Sequence[TimedWord]
-    ) -> tuple[tuple[float, float], ...]:
-        """Return the times of the pieces of a text, and count pieces without times."""
-        pieces = partly_timed(text, words)
-        for piece, span in pieces:
-            if span is None:
-                place = f"{self._place}: {piece[:40]}"
-                self._warnings.add("word", UNTIMED, place)
-        return tuple(span for _, span in filled(pieces))
-
 
 # --- words ---------------------------------------------------------------------------
 
@@ -592,24 +582,18 @@ def _have_times(words: Sequence[TimedWord]) -> bool:
     return any(span for _, span in words)
 
 
-def times_of(
-    shape: Shape, value: Any, text: str, place: str, warnings: InputWarnings
-) -> tuple[tuple[float, float], ...]:
-    """Return the times of a text whose words stand beside it.
+def words_of(
+    shape: Shape, value: Any, place: str, warnings: InputWarnings
+) -> list[TimedWord]:
+    """Return the words that stand beside a text, with times as far as they are known.
 
     Args:
         shape: Says where the words stand.
         value: The JSON value that has the text.
-        text: The text.
         place: The file and line, for messages.
         warnings: Collects repairs.
-
-    Returns:
-        The start and the end of each of the `timed_pieces`, in seconds; empty if the
-        text has none.
     """
-    reading = _Alternative(shape, value, place, warnings)
-    return reading.times(text, reading.words())
+    return _Alternative(shape, value, place, warnings).words()
 
 
 def _words(shape: Shape, part: Any, path: str, place: str) -> list[TimedWord]:

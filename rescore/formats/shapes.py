@@ -41,6 +41,8 @@ class Shape:
     """Places that a document of this shape lacks."""
     id: tuple[str, ...] = ()
     """In a result or in the document: the id; else the name of the file is the id."""
+    id_else: tuple[str, ...] = ()
+    """In a record: the id, if there is no key of `id`; else a field."""
     ref: tuple[str, ...] = ()
     """In a result or in the document: the reference."""
     src: tuple[str, ...] = ()
@@ -99,6 +101,10 @@ class Shape:
     """`KEY=VALUE` of words that belong to the word before, such as punctuation."""
     plain: bool = False
     """Whether texts are as people read them, without marks of toolkits."""
+    is_open: bool = False
+    """Whether a document is a record (`rescore.formats.records`): its places are keys,
+    and a text may be a list of texts, of pairs of a text and its score, or of objects.
+    """
     delimiter: str = ""
     """In the document: what stands between words, if texts are made of words."""
 
@@ -215,8 +221,8 @@ def _check_path(path: str, place: str) -> None:
 
 
 @cache
-def shipped() -> Mapping[str, Shape]:
-    """Return the shapes of `shapes.toml` by name."""
+def _all_shipped() -> Mapping[str, Shape]:
+    """Return all shapes of `shapes.toml` by name."""
     path = Path(__file__).with_name("shapes.toml")
     with open(path, "rb") as file:
         tables = tomllib.load(file)
@@ -224,6 +230,20 @@ def shipped() -> Mapping[str, Shape]:
     for name, table in tables.items():
         shapes[name] = shape_of(name, table, f"shapes.toml: {name}")
     return shapes
+
+
+@cache
+def shipped() -> Mapping[str, Shape]:
+    """Return the shapes of `shapes.toml` by name, without those of records."""
+    shapes = _all_shipped().items()
+    return {name: shape for name, shape in shapes if not shape.is_open}
+
+
+@cache
+def records() -> Mapping[str, Shape]:
+    """Return the shapes of records in `shapes.toml` by the names of their formats."""
+    shapes = _all_shipped().values()
+    return {shape.format: shape for shape in shapes if shape.is_open}
 
 
 LARGEST_SHAPE = 1 << 16

@@ -6,36 +6,28 @@ import csv
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import IO, Any
 
-from rescore.columns import FIRST_PASS, RANK, SUM
+from rescore.columns import RANK, SUM
 from rescore.errors import UserError, counted
 from rescore.files import opened
-from rescore.formats.fields import TextOfUtterance, fields_of, keys_with_roles
-from rescore.formats.records import (
-    GENERIC,
-    ROLES,
-    Fields,
-    Records,
-    are_listed,
-    keys_of_role,
-    signed,
+from rescore.formats.fields import TextOfUtterance, fields_of
+from rescore.formats.objects import COMMAS, TABS, Delimited, Object
+from rescore.formats.records import GENERIC, Reading, text_of
+from rescore.formats.roles import ROLES, Fields, Layout, Named, Roles, Signed
+from rescore.formats.rows import Row, RowFormat
+from rescore.formats.shapes import records
+from rescore.formats.source import (
+    InputProblem,
+    InputWarnings,
+    Place,
+    ReadOptions,
+    Source,
 )
-from rescore.formats.source import Place, ReadOptions, Source
-from rescore.formats.text import (
-    NOTHING,
-    Part,
-    apart,
-    as_number,
-    grouped,
-    rank_of,
-    strip_markup,
-)
+from rescore.formats.text import NOTHING, as_number
 from rescore.formats.writing import check_holds, line, unmarked
-from rescore.ids import without_blanks
-from rescore.nbest import Header, Hypothesis, NbestList, as_ranked, ranked_by
+from rescore.nbest import Header, NbestList, ranked_by
 
 log = logging.getLogger(__name__)
 
@@ -50,14 +42,11 @@ tokens. A column called `sum` says nothing of the other scores.
 _HOLDS = frozenset({"reference", "source", "columns"})
 
 
-class DelimitedTable:
-    """Columns by name. In CSV, quotation marks stand around cells, as RFC 4180 says;
-    TSV has no quoting (IANA's text/tab-separated-values), so a text may begin with a
-    quotation mark.
+class DelimitedTable(RowFormat):
+    """Columns by name.
 
     Args:
-        delimiters: The characters that may part cells; the first is written.
-        quoted: Whether cells may have quotation marks around them.
+        form: How the cells are parted.
     """
 
     Options = Fields
@@ -65,35 +54,19 @@ class DelimitedTable:
     holds_choice = True
     """Whether the combined score is written beside the first pass."""
 
-    def __init__(self, delimiters: str, quoted: bool) -> None:
-        self._delimiters = delimiters
-        self._quoting: dict[str, Any] = {"quoting": csv.QUOTE_NONE, "quotechar": None}
-        if quoted:
-            self._quoting = {"strict": True}
+    def __init__(self, form: Delimited) -> None:
+        self._form = form
 
     def sniff(self, source: Source) -> bool:
         """Return whether a column has a name that hypotheses have."""
-        names = self._names(source.head)
+        names = self._form.names(source)
         lower = {name.lower() for name in names}
-        return len(names) > 1 and not lower.isdisjoint(GENERIC.text)
-
-    def _names(self, head: str) -> list[str]:
-        """Return the cells of the first line; none if it is no CSV."""
-        first = head.partition("\n")[0].rstrip("\r")
-        delimiter = self._delimiter(first)
-        try:
-            return next(csv.reader([first], delimiter=delimiter, **self._quoting), [])
-        except csv.Error:
-            return []
-
-    def _delimiter(self, first_line: str) -> str:
-        """Return the delimiter that a line has most of."""
-        return max(self._delimiters, key=first_line.count)
+        return len(names) > 1 and not lower.isdisjoint(records()[GENERIC].text)
 
     # --- reading ---
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield the lists of a table, in which lines of one id stand together.
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the hypothesis of each row; rows of one id stand together.
 
         Args:
             source: The table. Columns of numbers that have no role become columns of
@@ -103,7 +76,11 @@ class DelimitedTable:
         Raises:
             UserError: A column is missing, or a line has another number of cells.
         """
-        yield from grouped(apart(self._rows(source, options), source.warnings))
+        names = self._form.names(source)
+        reading = _Cells(names, source, options)
+        yield from reading.all_rows(self._form.objects(source))
+        reading.tell_texts()
+        reading.repeated.tell(source.warnings, source.name)
 
     def has_texts(self, source: Source, role: str) -> bool:
         """Return whether the first line names a column of ids and a column of
@@ -113,10 +90,10 @@ class DelimitedTable:
             source: Any file.
             role: `ref` or `src`.
         """
-        names = self._names(source.head)
-        lower = {name.lower().strip() for name in names}
-        has_ids = not lower.isdisjoint(GENERIC.id)
-        return has_ids and _text_column(names, role) is not None
+        layout = _layout()
+        names = dict.fromkeys(self._form.names(source), "")
+        has_ids = layout.id_of(names) is not None
+        return has_ids and layout.text_of_role(names, role) is not None
 
     def texts(self, source: Source, role: str) -> Iterator[TextOfUtterance]:
         """Yield the references or source texts of a table, which may have hypotheses,
@@ -133,71 +110,11 @@ class DelimitedTable:
         Raises:
             UserError: A line has another number of cells.
         """
-        names = self._names(source.head)
-        id_column = _column(GENERIC, "id", names, source.name)
-        column = _text_column(names, role)
-        if column is None:
-            return
-        known = {column, *keys_with_roles(GENERIC)}
-        if id_column is not None:
-            known.add(id_column)
-        for number, (row, place) in enumerate(self._cells(source, names), 1):
-            identity = without_blanks(_cell(row, id_column)) or str(number)
-            fields = fields_of(row, known)
-            yield TextOfUtterance(identity, (line(row[column]),), place, fields)
-
-    def _cells(
-        self, source: Source, names: list[str]
-    ) -> Iterator[tuple[dict[str, str], str]]:
-        """Yield the cells of each line but the first by the names of their columns, and
-        the file and line.
-        """
-        delimiter = self._delimiter(source.head.partition("\n")[0])
-        lines = (f"{line}\n" for line in source.lines(crlf=True))
-        reader = csv.DictReader(lines, names, delimiter=delimiter, **self._quoting)
-        for number, row in enumerate(_as_user_errors(reader, source.name)):
-            if number == 0:
-                continue  # the names
-            place = f"{source.name}: line {reader.line_num}"
-            if None in row or None in row.values():
-                raise UserError(
-                    f"{place}: expected {counted(len(names), 'column')}, as in the"
-                    " first line; quote fields that contain a comma"
-                )
-            yield row, place
-
-    def _rows(self, source: Source, options: ReadOptions) -> Iterator[Part]:
-        """Yield the contents of each line, with the id of its list."""
-        names = self._names(source.head)
-        fields = options.of(Fields).fields
-        layout = _Layout.of(GENERIC.with_fields(fields), names, source.name)
-        is_numeric: dict[str, bool] = {}
-        header = Header(scores_are_means=MEANS_SUM in names)
-        for number, (row, place) in enumerate(self._cells(source, names), 1):
-            text = strip_markup(row[layout.text])
-            hypothesis = Hypothesis(text, **layout.scored(row, is_numeric, place))
-            if row.get(RANK, "").strip():
-                hypothesis.rank = rank_of(row[RANK], place)
-            reference = _text_of(_cell(row, layout.ref))
-            identity = without_blanks(row[layout.id]) if layout.id else None
-            nbest = NbestList(
-                identity or str(number),
-                [hypothesis],
-                references=() if reference is None else (reference,),
-                source=_text_of(_cell(row, layout.src)),
-                header=header,
-            )
-            nbest.fields = fields_of(layout.without_numbers(row, is_numeric), ())
-            is_listed = options.first_pass != FIRST_PASS or are_listed(nbest)
-            yield Part(identity, nbest, place, is_listed)
-        texts = [layout.more[name][0] for name, of in is_numeric.items() if not of]
-        if texts:
-            log.info(
-                "%s: %s without numbers read as fields of --by: %s",
-                source.name,
-                counted(len(texts), "column"),
-                ", ".join(texts)[:200],
-            )
+        layout = _layout()
+        for record in self._form.objects(source):
+            text = text_of(layout, record, role)
+            if text is not None:
+                yield text
 
     # --- writing ---
 
@@ -244,9 +161,9 @@ class DelimitedTable:
         Raises:
             UserError: The table cannot hold the id.
         """
-        delimiter = self._delimiters[0]
+        delimiter = self._form.delimiters[0]
         writer = csv.writer(
-            file, delimiter=delimiter, lineterminator="\n", **self._quoting
+            file, delimiter=delimiter, lineterminator="\n", **self._form.quoting
         )
         try:
             writer.writerow(cells)
@@ -254,21 +171,6 @@ class DelimitedTable:
             raise UserError(
                 f"{path}: a TSV cannot hold the id {cells[0]!r}; write .jsonl"
             ) from None
-
-
-def _cell(row: Mapping[str, str], column: str | None) -> str:
-    """Return the cell of a column; empty for a role without a column."""
-    if column is None:
-        return ""
-    return row[column]
-
-
-def _text_of(cell: str) -> str | None:
-    """Return the reference or source of a cell; an empty cell is no text."""
-    text = line(cell)
-    if text == NOTHING:
-        return ""
-    return text or None
 
 
 def _columns_to_write(first: NbestList, path: str) -> list[str]:
@@ -326,159 +228,267 @@ def _rows_to_write(
         yield [nbest.id, unmarked(hypothesis.text), *cells, *about_cells]
 
 
-def _as_user_errors(reader: csv.DictReader[str], path: str) -> Iterator[dict[str, str]]:
-    """Yield the rows; invalid CSV is an error that names its line."""
-    try:
-        yield from reader
-    except csv.Error as error:
-        raise UserError(
-            f"{path}: line {reader.reader.line_num}: {error}; quote a text with"
-            " quotation marks"
-        ) from None
+# --- cells ---------------------------------------------------------------------------
 
 
-# --- roles of columns ----------------------------------------------------------------
+def _layout() -> Layout:
+    """Return the usual names of columns."""
+    return Layout(records()[GENERIC], records()[GENERIC], Named())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Layout:
-    """The names of a table's columns by their roles; None for a role without a
-    column.
+_MEANINGS = {"text": "hypotheses", "ref": "references"}
+"""What the columns of a role hold."""
+
+
+def _two_meanings(role: str, columns: Sequence[str], read: str | None) -> InputProblem:
+    """Return the problem of a table in which several columns may have a role.
+
+    Args:
+        role: The role.
+        columns: The columns.
+        read: The column that is read; None if none is.
+    """
+    others = [name for name in columns if name != read]
+    is_read = f"{read} was read" if read else "it was not read"
+    names = " or ".join(columns)[:100]
+    options = f"--field {role}={others[0]}"
+    if role == "text":
+        options += f", and --field ref={others[0]} if it is the reference"
+    return InputProblem(
+        f"may have its {_MEANINGS[role]} in {names}",
+        f"may have their {_MEANINGS[role]} in {names}",
+        f"; {is_read}; to choose, give --field {role}=NAME, such as {options}",
+    )
+
+
+class _Cells(Reading):
+    """Reads the rows of a table as records.
+
+    Args:
+        names: The names of the columns.
+        source: The table.
+        options: The options of formats.
+
+    Raises:
+        UserError: A column that --field names is missing, or no column has the
+            hypotheses.
     """
 
-    text: str
-    score: str | None
-    costs: bool
-    """Whether lower scores are better."""
-    id: str | None
-    ref: str | None
-    src: str | None
-    more: Mapping[str, tuple[str, int]]
-    """The name of each further column of scores in the table, and its sign."""
-
-    @classmethod
-    def of(cls, records: Records, names: list[str], path: str) -> _Layout:
-        """Return the layout of a table.
-
-        Args:
-            records: The names that columns of each role may have.
-            names: The names of the columns.
-            path: The table, for messages.
+    def __init__(
+        self, names: Sequence[str], source: Source, options: ReadOptions
+    ) -> None:
+        named = Named.of(options.of(Fields).fields)
+        super().__init__(GENERIC, named, source, options)
+        self._name = source.name
+        self._names = names
+        self._roles = self.layout.roles(names)
+        self._check()
+        self._tell_alternatives()
+        self._header = Header(scores_are_means=MEANS_SUM in names)
+        self._more = self._further()
+        self._is_numeric: dict[str, bool] = {}
+        """Whether a further column holds numbers: its first cell that is not empty
+        decides.
         """
-        for index, name in enumerate(names):
-            if name in names[:index]:
+        self._texts: list[str] = []
+        """The further columns that hold no numbers."""
+        self.repeated = _Repeated([] if self._is_grouped else self._more_keys())
+
+    def _check(self) -> None:
+        """Check that each column that --field names is there, and a column of
+        hypotheses.
+        """
+        named = self.named
+        wanted = list(named.keys.items())
+        wanted += [("text", key) for key in named.texts]
+        wanted += [("score", signed.key) for signed in named.scores]
+        wanted += [(name, signed.key) for name, signed in named.columns.items()]
+        known = {name.lower().strip() for name in self._names}
+        for role, key in wanted:
+            matching = named.matching([key], self._names)
+            if known.isdisjoint(name.lower().strip() for name in matching):
                 raise UserError(
-                    f"{path}: line 1: column {name!r} is duplicated; give each a name"
-                    " of its own"
+                    f"{self._name}: no column {key} (there are"
+                    f" {', '.join(self._names)}); correct --field {role}=NAME"
                 )
-        chosen = {role: _column(records, role, names, path) for role in ROLES}
-        text = chosen["text"]
-        if text is None:
+        if self._roles.text is None:
             raise UserError(
-                f"{path}: which column has the hypotheses? Say it with --field"
-                f" text=NAME ({', '.join(names)})"
+                f"{self._name}: which column has the hypotheses? Say it with"
+                f" --field text=NAME ({', '.join(self._names)})"
             )
-        taken = {*chosen.values(), *records.systems}
-        return cls(
-            text=text,
-            score=chosen["score"],
-            costs=records.costs,
-            id=chosen["id"],
-            ref=chosen["ref"],
-            src=chosen["src"],
-            more=_more_columns(records, names, taken, path),
-        )
 
-    def scored(
-        self, row: Mapping[str, str], is_numeric: dict[str, bool], place: str
-    ) -> dict[str, Any]:
-        """Return the fields `scores` and `combined` of a line; higher is better.
+    def _tell_alternatives(self) -> None:
+        """Warn of columns that may have a role as well as the column that is read."""
+        for role, columns in self.layout.alternatives(self._names):
+            read = self._roles.text if role == "text" else self._roles.ref
+            self._warnings.add("file", _two_meanings(role, columns, read), self._name)
 
-        Args:
-            row: The cells by the names of their columns.
-            is_numeric: Whether further columns hold numbers: the first cell of a column
-                that is not empty decides, and is recorded here.
-            place: The file and line, for messages.
+    def _further(self) -> dict[str, Signed]:
+        """Return the further columns by their names in lists: those that --field names,
+        and those without a role.
         """
-        scores: dict[str, float] = {}
-        for name, (key, sign) in self.more.items():
-            cell = row[key]
+        more = dict(self.named.columns)
+        roles = self._roles
+        taken = {roles.text, roles.id, roles.ref, roles.src, roles.rank, RANK}
+        taken.update(self.named.systems)
+        taken.update(signed.key for signed in more.values())
+        if roles.score is not None:
+            taken.add(roles.score.key)
+        for text, score in roles.wide:
+            taken.add(text)
+            if score is not None:
+                taken.add(score.key)
+        for name in self._names:
+            if name.strip() and name not in taken:
+                more[SUM if name == MEANS_SUM else name] = Signed(name, 1)
+        return more
+
+    @property
+    def _is_grouped(self) -> bool:
+        """Whether rows have ids, or each row is a list."""
+        return self._roles.id is not None or bool(self._roles.wide)
+
+    def _more_keys(self) -> list[str]:
+        """Return the columns that may hold ids: those without a role."""
+        named = self.named.columns
+        return [signed.key for name, signed in self._more.items() if name not in named]
+
+    def roles_of(self, value: Mapping[str, Any]) -> Roles:
+        """Return the roles of the columns, which are the same for each row."""
+        return self._roles
+
+    def rows(self, record: Object) -> list[Row]:
+        """Return the hypothesis of a row.
+
+        Raises:
+            UserError: A cell of a column of numbers is no number.
+        """
+        cells: dict[str, Any] = record.value
+        roles = self._roles
+        for name in (roles.id, roles.rank):
+            if name is not None and not cells[name].strip():
+                cells[name] = None
+        for name in (roles.ref, roles.src):
+            if name is not None:
+                cells[name] = _text_of(cells[name])
+        rows = super().rows(record)
+        for row in rows:
+            row.header = self._header
+        self.repeated.add(cells, rows[0])
+        return rows
+
+    def _add_columns(
+        self, row: Row, value: Mapping[str, Any], parts: Sequence[str]
+    ) -> None:
+        """Add the numbers of the further columns. In a row of several hypotheses, the
+        numbers are facts of the utterance, but for those that --field names.
+        """
+        more = self.named.columns if self._roles.wide else self._more
+        for name, (key, sign) in more.items():
+            cell = value[key]
             if not cell.strip():
                 continue
-            if name not in is_numeric:
-                is_numeric[name] = NUMBER.fullmatch(cell) is not None
-            if is_numeric[name]:
+            is_numeric = self._is_numeric.get(name)
+            if is_numeric is None:
+                is_numeric = NUMBER.fullmatch(cell) is not None
+                self._is_numeric[name] = is_numeric
+                if not is_numeric:
+                    self._texts.append(key)
+            if is_numeric:
                 what = f"column {key}, which has numbers above,"
-                scores[name] = sign * as_number(cell, place, what)
-        if not self.score:
-            return {"scores": scores}
-        total = as_number(row[self.score], place, self.score)
-        return as_ranked(-total if self.costs else total, scores)
+                row.scores[name] = sign * as_number(cell, row.place, what)
 
-    def without_numbers(
-        self, row: Mapping[str, str], is_numeric: Mapping[str, bool]
-    ) -> dict[str, str]:
-        """Return the cells of the further columns that do not hold numbers.
+    def _facts(
+        self, value: Mapping[str, Any], rows: Sequence[Row]
+    ) -> Mapping[str, str]:
+        """Return the cells of the further columns that do not hold numbers."""
+        names: Iterable[str] = self._texts
+        if self._roles.wide:
+            further = self._more.keys() - self.named.columns.keys()
+            names = [self._more[name].key for name in sorted(further)]
+        cells = {name: value[name] for name in names}
+        return fields_of(cells, ()) if cells else {}
+
+    def tell_texts(self) -> None:
+        """Log which columns have texts."""
+        texts = self._texts
+        if texts:
+            log.info(
+                "%s: %s without numbers read as fields of --by: %s",
+                self._name,
+                counted(len(texts), "column"),
+                ", ".join(texts)[:200],
+            )
+
+
+class _Repeated:
+    """Looks for the column that names the utterance in a table without known ids: its
+    values stand in blocks, and rows of a block have the same reference.
+
+    Args:
+        columns: The columns that may name utterances.
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._last: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._seen: dict[str, set[str]] = {name: set() for name in columns}
+        self._rows = 0
+
+    def add(self, cells: Mapping[str, Any], row: Row) -> None:
+        """Look at the cells of a row; a column whose values come back, or whose blocks
+        have several references, names no utterances.
 
         Args:
-            row: The cells by the names of their columns.
-            is_numeric: What `scored` recorded.
+            cells: The cells by the names of their columns.
+            row: What the row says.
         """
-        cells = {}
-        for name, numeric in is_numeric.items():
-            if not numeric:
-                key, _ = self.more[name]
-                cells[key] = row[key]
-        return cells
+        self._rows += 1
+        for name, seen in list(self._seen.items()):
+            value = cells[name]
+            last, references = self._last.get(name, (None, ()))
+            if value == last and references == row.references:
+                continue
+            if value in seen or not value.strip():
+                del self._seen[name]
+                continue
+            seen.add(value)
+            self._last[name] = (value, row.references)
+
+    def tell(self, warnings: InputWarnings, place: str) -> None:
+        """Warn that each row became a list of one hypothesis, if a column has blocks.
+
+        Args:
+            warnings: Collects the warning.
+            place: The table.
+        """
+        for name, seen in self._seen.items():
+            if 1 < len(seen) <= self._rows / 2:
+                warnings.add("file", _ungrouped(name, self._rows), place)
+                return
 
 
-def _column(records: Records, role: str, names: list[str], path: str) -> str | None:
-    """Return the column of a role; None if the table has none."""
-    lower = {name.lower().strip(): name for name in names}
-    keys: tuple[str, ...] = getattr(records, role)
-    for key in keys:
-        if key.lower() in lower:
-            return lower[key.lower()]
-    is_named = keys != getattr(GENERIC, role)
-    if keys and is_named:
-        raise UserError(
-            f"{path}: no column {keys[0]} (there are {', '.join(names)}); correct"
-            f" --field {role}=NAME"
-        )
-    return None
+def _ungrouped(column: str, rows: int) -> InputProblem:
+    """Return the problem of a table whose rows each became a list.
 
-
-def _text_column(names: list[str], role: str) -> str | None:
-    """Return the column of references or source texts: the column of this role, or else
-    the only column with a text.
+    Args:
+        column: The column that may name the utterances.
+        rows: The number of rows.
     """
-    lower = {name.lower().strip(): name for name in names}
-    for key in keys_of_role(lower, role):
-        if key in lower:
-            return lower[key]
-    return None
+    became = f"{counted(rows, 'list')} of one hypothesis"
+    return InputProblem(
+        f"became {became}",
+        f"became {became} each",
+        f"; if {column} is the utterance: --field id={column}",
+    )
 
 
-def _more_columns(
-    records: Records, names: list[str], taken: set[str | None], path: str
-) -> dict[str, tuple[str, int]]:
-    """Return the further columns, and the signs of those that --field names."""
-    more = {}
-    named = set()
-    for name, column in records.columns.items():
-        key, sign = signed(column)
-        if key not in names:
-            raise UserError(
-                f"{path}: no column {key} (there are {', '.join(names)}); correct"
-                f" --field {name}={key}"
-            )
-        more[name] = (key, sign)
-        named.add(key)
-    for key in names:
-        if key.strip() and key != RANK and key not in taken and key not in named:
-            more[SUM if key == MEANS_SUM else key] = (key, 1)
-    return more
+def _text_of(cell: str) -> str | None:
+    """Return the reference or source of a cell; an empty cell is no text."""
+    text = line(cell)
+    if text == NOTHING:
+        return ""
+    return text or None
 
 
-CSV = DelimitedTable(",;", quoted=True)
-TSV = DelimitedTable("\t", quoted=False)
+CSV = DelimitedTable(COMMAS)
+TSV = DelimitedTable(TABS)

@@ -12,7 +12,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rescore.columns import FIRST_PASS, Role, comes_from_expansion, reserved_columns
+from rescore.columns import (
+    FIRST_PASS,
+    FROM_FILE,
+    Role,
+    comes_from_expansion,
+    reserved_columns,
+)
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics.base import Metric, is_better, text_statistics
@@ -46,14 +52,7 @@ def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> lis
     dataset = Dataset.of(lists)
     measured = dataset.columns(Role.MEASUREMENT)
     if not asked:
-        if measured:
-            log.warning(
-                "%scolumns that measure texts against the reference have no weight"
-                " (%s); if they are scores of another kind, name them with `rescore"
-                " tune --column`",
-                dataset.header.prefix,
-                ", ".join(measured),
-            )
+        warn_of_measurements(dataset)
         return dataset.model_columns
     for name in asked:
         if name in measured:
@@ -63,6 +62,48 @@ def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> lis
                 name,
             )
     return [name for name in dict.fromkeys(asked) if name != FIRST_PASS]
+
+
+def warn_of_measurements(lists: Dataset) -> None:
+    """Warn of columns that have no weight because they measure texts.
+
+    Args:
+        lists: The lists.
+    """
+    measured = lists.columns(Role.MEASUREMENT)
+    if measured:
+        log.warning(
+            "%scolumns that measure texts against the reference have no weight (%s);"
+            " if they are scores of another kind, name them with `rescore tune"
+            " --column`",
+            lists.header.prefix,
+            ", ".join(measured),
+        )
+
+
+def why_untunable(
+    name: str, tuned_on: Sequence[NbestList], sets: Sequence[Sequence[NbestList]]
+) -> str:
+    """Return why a column of the lists has no weight beside language models; empty if
+    it can have one.
+
+    Args:
+        name: The name of the column.
+        tuned_on: The lists that the weight is tuned on.
+        sets: All sets of lists, which need the column.
+    """
+    for lists in sets:
+        for nbest in lists:
+            if any(name not in one.scores for one in nbest.hypotheses):
+                return f"{nbest.title} lacks it"
+    if _is_constant(name, tuned_on):
+        return "the same for all hypotheses of each list"
+    return ""
+
+
+def _is_constant(name: str, lists: Sequence[NbestList]) -> bool:
+    """Return whether a column is the same for all hypotheses of each list."""
+    return all(len(set(nbest.column(name))) == 1 for nbest in lists)
 
 
 def common_expansion_columns(lists: Sequence[NbestList]) -> list[str]:
@@ -96,7 +137,8 @@ def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
     """
     unused = []
     for name, column in Dataset.of(lists).header.records.items():
-        if column.role is Role.LM and name not in columns:
+        is_of_model = column.role is Role.LM and column != FROM_FILE
+        if is_of_model and name not in columns:
             unused.append(name)
     if unused and columns:
         log.warning(
@@ -136,7 +178,7 @@ def warn_of_constant(lists: Sequence[NbestList], columns: Sequence[str]) -> None
         header = several[0].header
         if comes_from_expansion(name, header.records.get(name)):
             continue
-        if any(len(set(nbest.column(name))) > 1 for nbest in several):
+        if not _is_constant(name, several):
             continue
         if name in known and known[name].if_constant:
             log.warning("%s", known[name].if_constant)

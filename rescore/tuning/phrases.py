@@ -90,24 +90,15 @@ def effective_weights(
     yield f"effective weights: unknown, because {why}"
 
 
-def untuned_parts(parts: Sequence[str], tuned: Mapping[str, float]) -> Iterator[str]:
-    """Yield one line that names the parts of the toolkit's score that were not tuned,
-    if all tuned weights are 0; else nothing.
+def shortened(names: Sequence[str]) -> str:
+    """Return names of columns in one line: the first of many.
 
     Args:
-        parts: The parts of the toolkit's score in the lists.
-        tuned: The weight of each tuned column, and of the first pass.
+        names: The names.
     """
-    untuned = [name for name in parts if name not in tuned]
-    others = [weight for name, weight in tuned.items() if name != FIRST_PASS]
-    if not untuned or not others or any(others):
-        return
-    shown = ", ".join(untuned[:MOST_NAMES])
-    if len(untuned) > MOST_NAMES:
-        shown += ", ..."
-    yield (
-        f"parts of the toolkit's score are not tuned ({shown}); --components tunes them"
-    )
+    if len(names) > MOST_NAMES:
+        return ", ".join([*names[:MOST_NAMES], "..."])
+    return ", ".join(names)
 
 
 def notes(

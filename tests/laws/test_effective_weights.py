@@ -24,7 +24,7 @@ from rescore.reports import files
 from rescore.reports.summary import render
 from rescore.tuning import Weights
 from rescore.tuning.components import Fit, toolkit_score
-from rescore.tuning.phrases import effective_weights, untuned_parts
+from rescore.tuning.phrases import effective_weights
 from tests.conftest import run_main, write_json
 
 TOOLKIT = {"decoder": 0.6, "ctc": 0.4, "TM0.1": -0.25, "TM0.2": 1.5}
@@ -236,14 +236,6 @@ def test_each_road_prints_them_once(road: str) -> None:
     printed = (done.stdout + done.stderr).splitlines()
     (line,) = [line for line in printed if line.startswith("effective weights: ")]
     assert [*told(line)] == [*TOOLKIT]
-
-
-def test_parts_that_are_not_tuned_are_named_beside_weights_of_0() -> None:
-    parts = ["ctc", "decoder"]
-    (line,) = untuned_parts(parts, {"s2s": 1.0, "lm": 0.0, "ctc": 0.0})
-    assert "(decoder); --components" in line
-    assert not list(untuned_parts(parts, {"s2s": 0.5, "lm": 0.5}))
-    assert not list(untuned_parts(parts, {"s2s": 1.0, "ctc": 0.0, "decoder": 0.0}))
 
 
 @pytest.mark.usefixtures("_in_folder")

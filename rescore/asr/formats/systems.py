@@ -15,10 +15,12 @@ from rescore.errors import UserError, counted
 from rescore.formats.alternatives import first_reading
 from rescore.formats.ids import Side, are_numbers, paired, some
 from rescore.formats.outputs import is_text
-from rescore.formats.reading import check_options
-from rescore.formats.records import SYSTEM
+from rescore.formats.reading import check_options, format_beside
+from rescore.formats.records import options_by_system
 from rescore.formats.references import TextFile, best_lists, open_output
+from rescore.formats.roles import SYSTEM, KeysOfRoles, keys_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
+from rescore.formats.text import are_rows
 from rescore.ids import short
 from rescore.nbest import NbestList, as_first_pass
 from rescore.pace import paced
@@ -62,11 +64,14 @@ def read_each(
         warnings = InputWarnings(strict)
         # one for both ways: a pipe cannot be opened again
         source = Source(paths[name], warnings)
-        if is_text(source, format_name, options):
-            check_options([source], format_name, s2s, options)
+        named = format_name
+        if named is None and references is not None:
+            named = format_beside([source], [references])
+        if is_text(source, named, options):
+            check_options([source], named, s2s, options)
             outputs[name] = open_output(source, references)
         else:
-            outputs[name] = _lists(source, format_name, s2s, strict, options)
+            outputs[name] = _lists(source, named, s2s, strict, options)
         warnings.report()
     known = _certain_ids(outputs)
     systems = {}
@@ -141,9 +146,7 @@ def _texts(file: TextFile, other: Side | TextFile | None) -> list[NbestList]:
     with_ids = file.texts_beside(other)
     if with_ids is not None:
         return best_lists(with_ids)
-    commas = {line.count(",") for line in file.lines}
-    is_csv = len(commas) == 1 and max(commas) > 1
-    if "\t" in file.lines[0] or is_csv:
+    if are_rows(file.lines):
         raise UserError(
             f"{file.path}: which column has the texts? Say it with --field text=NAME"
             f" ({file.lines[0][:80]})"
@@ -156,40 +159,39 @@ def _texts(file: TextFile, other: Side | TextFile | None) -> list[NbestList]:
 
 def read_table_of_systems(
     path: str,
-    fields: Mapping[str, str],
+    fields: KeysOfRoles,
     *,
     format_name: str | None = None,
     strict: bool = False,
     more: ReadOptions | None = None,
 ) -> dict[str, list[NbestList]]:
     """Return the lists of each system from one file that has a column, or a key, of
-    texts per system.
+    texts per system, or a column that names the system of each row.
 
     Args:
         path: The file, which is read once for each system.
         fields: As --field gives them: `system=NAME` for each system, and perhaps id,
-            ref and src.
+            ref and src. A single `system=NAME` is the column that names the systems.
         format_name: The format of the file; None to detect it.
         strict: Whether warnings about the input are errors.
         more: Options of formats beside the fields.
 
     Raises:
-        UserError: The fields have other roles or one system only, or the file is
-            damaged.
+        UserError: The fields have other roles, no column names several systems, or the
+            file is damaged.
     """
-    names = []
-    for role, key in fields.items():
+    names: list[str] = []
+    for role in fields:
         if role.startswith(SYSTEM):
-            names.append(key)
-        elif role not in ("id", "ref", "src"):
+            names += keys_of(fields, role)
+    if len(names) == 1:
+        return _systems_of_rows(path, fields, format_name, strict, more)
+    for role in fields:
+        if not role.startswith(SYSTEM) and role not in ("id", "ref", "src"):
             raise UserError(
                 f"--field {role}=... cannot stand beside --field system=NAME; give id,"
                 " ref and src only"
             )
-    if len(names) < 2:
-        raise UserError(
-            f"{path}: one system; repeat --field system=NAME for each column of texts"
-        )
     if not Source(path).is_regular:
         raise UserError(f"{path}: is read once for each system; give a file")
     systems: dict[str, list[NbestList]] = {}
@@ -205,6 +207,29 @@ def read_table_of_systems(
         for nbest in lists:
             _rank_by_order(nbest)
         systems[name] = lists
+    return systems
+
+
+def _systems_of_rows(
+    path: str,
+    fields: KeysOfRoles,
+    format_name: str | None,
+    strict: bool,
+    more: ReadOptions | None,
+) -> dict[str, list[NbestList]]:
+    """Return the lists of each system from a file in which a column names the system of
+    each row; the arguments are those of `read_table_of_systems`.
+    """
+    values = more.values if more else {}
+    options = ReadOptions(**{**values, "fields": fields})
+    systems: dict[str, list[NbestList]] = {}
+    for name, of_system in options_by_system(path, options).items():
+        try:
+            systems |= read_each(
+                {name: path}, format_name=format_name, strict=strict, options=of_system
+            )
+        except UserError as error:
+            raise UserError(f"system {name}: {error}") from None
     return systems
 
 
