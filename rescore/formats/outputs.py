@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from rescore.columns import FIRST_PASS
@@ -78,7 +77,7 @@ def read_output(
             raise UserError(f"{error}{maybe}") from None
         sources = options.get("sources")
         if sources:
-            lists = with_sources(lists, Path(sources), strict, allow_missing)
+            lists = with_sources(lists, sources, strict, allow_missing)
     else:
         lists = read(
             [path] if source.is_folder else [source],
