@@ -266,6 +266,9 @@ def test_words_share_the_times_of_their_parts_if_an_output_has_times(
     document: Any = None
     for number in range(2):
         document = put(document, shape.parts, part_without_words(shape, number))
+    for path in shape.needs:
+        if "[" not in path and not paths.has(document, path):
+            document = put(document, path, "call")
     (tmp_path / "call.json").write_text(json.dumps(document))
     options = ReadOptions()
     options.segment_times = wanted
