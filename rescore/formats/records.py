@@ -415,10 +415,14 @@ class Reading:
     ) -> Mapping[str, str]:
         """Return what no role has, such as an accent."""
         fields = fields_of(value, self.layout.known)
-        if fields:
-            texts = {" ".join((row.text or "").split()) for row in rows}
-            fields = {key: text for key, text in fields.items() if text not in texts}
-        return fields
+        if not fields:
+            return fields
+        texts = {" ".join((row.text or "").split()) for row in rows}
+        facts = {}
+        for key, text in fields.items():
+            if text not in texts and not key.endswith(PARTS):
+                facts[key] = text
+        return facts
 
     # --- hypotheses of a record ---
 

@@ -33,6 +33,8 @@ own.
 """
 ROLES = ("id", "text", "score", "ref", "src")
 """What a key can mean; any other role is a new column of scores."""
+PLACE_OF_SOUND = ("audio_filepath", "offset", "duration")
+"""Keys of manifests that say where the sound of an utterance is."""
 SEVERAL = ("text", "score")
 """Roles that several keys may have: the hypotheses of a record and their scores."""
 KeysOfRoles = Mapping[str, str | tuple[str, ...]]
@@ -285,7 +287,7 @@ class Layout:
 
     def _all_known(self) -> frozenset[str]:
         """Return the keys that have a role, or usually have one."""
-        keys = {RANK, "audio_filepath", *PREDICTED, *TEXTS}
+        keys = {RANK, *PLACE_OF_SOUND, *PREDICTED, *TEXTS}
         for shape in (self.shape, self.generic):
             keys.update(shape.text, shape.score, shape.id, shape.ref, shape.src)
         return self.named.every | keys
