@@ -7,7 +7,7 @@ from typing import Any
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.reading import TEXT, check_options, read, reader_name
+from rescore.formats.reading import check_options, read, reader_name
 from rescore.formats.references import (
     References,
     open_references,
@@ -15,6 +15,7 @@ from rescore.formats.references import (
     with_sources,
 )
 from rescore.formats.source import InputWarnings, ReadOptions, Source
+from rescore.formats.understood import TEXT, Understood
 from rescore.formats.unknown import is_lattice, unknown
 from rescore.nbest import NbestList, as_first_pass
 
@@ -63,9 +64,13 @@ def read_output(
         named = options.get("format_name")
         check_options([source], named, s2s, options.get("options"))
         lists = read_best(source, files, allow_missing)
+        understood = Understood.of_texts(source, lists)
+        understood.add_files("ref", [(file.path, file.form) for file in files])
         sources = options.get("sources")
         if sources:
             lists = with_sources(lists, Path(sources), strict, allow_missing)
+            understood.add_files("src", [(str(sources), "")])
+        understood.tell()
     else:
         lists = read(
             [path] if source.is_folder else [source],

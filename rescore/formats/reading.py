@@ -31,6 +31,7 @@ from rescore.formats.merging import merged
 from rescore.formats.references import (
     References,
     TextFile,
+    open_references,
     with_references,
     with_sources,
 )
@@ -47,6 +48,7 @@ from rescore.formats.source import (
 )
 from rescore.formats.text import TAG, duplicated, without_tags
 from rescore.formats.times import timed_pieces
+from rescore.formats.understood import TEXT, Understood
 from rescore.formats.unknown import unknown
 from rescore.ids import without_blanks
 from rescore.nbest import Header, Hypothesis, NbestList, are_means, check_scores
@@ -55,8 +57,8 @@ from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-TEXT, NATIVE, RECORDS = "text", "native", "json"
-"""The formats of 1-best texts, of native lists, and of records whose keys --field
+NATIVE, RECORDS = "native", "json"
+"""The formats of native lists, and of records whose keys --field
 names.
 """
 SHAPED = "speech"
@@ -98,6 +100,7 @@ def iterate(
     options: ReadOptions | None = None,
     told: bool = False,
     merge: bool = False,
+    understood: Understood | None = None,
 ) -> Iterator[NbestList]:
     """Return the N-best lists of one or several paths, checked: code behind it checks
     no list again.
@@ -114,6 +117,7 @@ def iterate(
         told: Whether the progress of a long reading is logged.
         merge: Whether lists of several files with one id are one list; all lists are
             then held in memory.
+        understood: Is told what is read.
 
     Returns:
         A stream of lists.
@@ -123,7 +127,8 @@ def iterate(
             the id of another, or there is no list.
     """
     seen = _Ids(merge)
-    lists = _each(paths, format_name, s2s, strict, options, told, seen)
+    understood = understood or Understood(paths)
+    lists = _each(paths, format_name, s2s, strict, options, told, seen, understood)
     if merge:
         return merged(lists)
     return lists
@@ -137,6 +142,7 @@ def _each(
     options: ReadOptions | None,
     told: bool,
     seen: _Ids,
+    understood: Understood,
 ) -> Iterator[NbestList]:
     """Yield each list of each file, checked.
 
@@ -148,11 +154,13 @@ def _each(
         options: As of `iterate`.
         told: As of `iterate`.
         seen: Checks the ids.
+        understood: Is told what is read.
     """
     warnings = InputWarnings(strict)
     options = _with_first_pass_named(options or ReadOptions(), s2s)
     for source in opened_all(paths, warnings, format_name, s2s, options):
-        reader = _format(source, reader_name(source, format_name, options), options)
+        name = reader_name(source, format_name, options)
+        reader = _format(source, name, options)
         lists = reader.read(source, options)
         if told:
             lists = source.timed(lists)
@@ -170,7 +178,9 @@ def _each(
             # the command that added columns of scores has reported copies already
             if (strict or not _is_scored(nbest)) and _has_copies(nbest):
                 warnings.add("list", TWICE, place)
+            understood.add(nbest)
             yield nbest
+        understood.end(source, name or SHAPED, s2s)
         if source.has_rest:
             warnings.add("file", UNREAD, source.name)
     warnings.report()
@@ -266,14 +276,19 @@ def read(
     Raises:
         UserError: As of `iterate`; or references are missing.
     """
-    how = {"told": True, "merge": merge}
+    understood = Understood(paths)
+    how: dict[str, Any] = {"told": True, "merge": merge, "understood": understood}
     lists = list(iterate(paths, format_name, s2s, strict, options, **how))
     if references is not None:
         warnings = InputWarnings(strict)
-        lists = with_references(lists, references, warnings, allow_missing)
+        files = open_references(references, warnings)
+        lists = with_references(lists, files, warnings, allow_missing)
+        understood.add_files("ref", [(file.path, file.form) for file in files])
         warnings.report()
     if sources is not None:
         lists = with_sources(lists, Path(sources), strict, allow_missing)
+        understood.add_files("src", [(str(sources), "")])
+    understood.tell()
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
         raise UserError(

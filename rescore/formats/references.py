@@ -233,6 +233,8 @@ class TextFile:
         self.of_translations = self.of_lists and (
             translates or "src" in source.peek.keys
         )
+        self.form = "" if self.of_lists else "trn"
+        """The form of a file of texts, for messages; certain when `of` was called."""
         self.lines: list[str] = []
         self.fields: Mapping[str, Fields] = {}
         """The fields of the utterances of a file of lists."""
@@ -317,8 +319,10 @@ class TextFile:
         by_id = self._named(ids)
         if by_id is None and self._is_kaldi(ids):
             by_id = _renamed(self.kaldi_texts(), ids)
+            self.form = "Kaldi text"
         if by_id is None:
             by_id = self._in_order(ids)
+            self.form = "lines in order"
         elif self._is_beside_numbers(by_id, ids):
             by_id = dict(zip(ids, by_id.values(), strict=True))
         missing = [name for name in ids if name not in by_id]

@@ -162,6 +162,22 @@ class Roles:
     parts: tuple[str, ...]
     """Keys of parts of the toolkit's score."""
 
+    @property
+    def told(self) -> dict[str, str]:
+        """The keys whose names are not the names of their roles, by role."""
+        keys = {"id": self.id, "text": self.text, "ref": self.ref, "src": self.src}
+        told = {}
+        for role, key in keys.items():
+            if key is not None and key != role:
+                told[role] = key
+        if self.score is not None:
+            key, sign = self.score
+            if sign < 0:
+                told["score"] = f"{key} (lower is better)"
+            elif key != "score":
+                told["score"] = key
+        return told
+
 
 class Layout:
     """Finds the roles of keys: those that --field names, else those with usual names.

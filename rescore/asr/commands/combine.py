@@ -25,12 +25,14 @@ from rescore.decision.mixture import system_texts
 from rescore.errors import OptionError, UserError, counted, takes_no
 from rescore.formats.references import (
     References,
+    open_references,
     with_references,
     with_sources,
 )
 from rescore.formats.roles import SYSTEM
 from rescore.formats.source import InputWarnings
 from rescore.formats.text import duplicated
+from rescore.formats.understood import tell_files
 from rescore.metrics import Metric, default_metric
 from rescore.metrics.base import text_value
 from rescore.metrics.normalise import EXACT, Normaliser
@@ -322,11 +324,13 @@ def _referred(
     """
     if inputs.ref:
         warnings = InputWarnings(inputs.strict)
-        references = References(inputs.ref, inputs.ref_format)
+        files = open_references(References(inputs.ref, inputs.ref_format), warnings)
         missing = inputs.allow_missing
-        lists = with_references(list(lists), references, warnings, missing)
+        lists = with_references(list(lists), files, warnings, missing)
+        tell_files("ref", [(file.path, file.form) for file in files])
         warnings.report()
     if inputs.src:
         path = Path(inputs.src)
         lists = with_sources(list(lists), path, inputs.strict, inputs.allow_missing)
+        tell_files("src", [(inputs.src, "")])
     return inputs.prepared(lists)

@@ -19,6 +19,7 @@ from rescore.formats.references import TextFile, best_lists, first_reading
 from rescore.formats.roles import SYSTEM
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_numbers, check_ids
+from rescore.formats.understood import Understood
 from rescore.ids import short
 from rescore.nbest import NbestList, as_first_pass
 
@@ -56,6 +57,7 @@ def read_system(
     if is_text(source, format_name, options):
         check_options([source], format_name, s2s, options)
         lists = _texts(source)
+        Understood.of_texts(source, lists).tell()
     else:
         sources = [path] if source.is_folder else [source]
         lists = formats.read(
