@@ -1,9 +1,12 @@
 """Votes by agreement against equal votes, on random subsets of the systems of combined
 lists.
 
-python benchmarks/agreement.py LISTS [--draws 50] [--seed 101]. LISTS are written by
-`rescore combine` with --ref. A line per subset: the error rate of `rover` with equal
-votes (a tie is no word; a tie goes to the word), and with votes by agreement.
+python benchmarks/agreement.py LISTS [--draws 50] [--seed 101] [--with VARIANT]. LISTS
+are written by `rescore combine` with --ref. A line per subset: the error rate of
+`rover` with equal votes (a tie is no word; a tie goes to the word), and with votes by
+agreement. A variant adds relatives to each subset: `doubled`, a copy of each system;
+`changed`, such copies with one word in a hundred replaced; `families`, two such copies
+of three systems.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import argparse
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +27,11 @@ from rescore.nbest import Hypothesis, NbestList
 
 MOST = 8
 """Systems of a subset, at most."""
+VARIANTS = ("doubled", "changed", "families")
+CHANGED = 0.01
+"""The share of words that are replaced."""
+FAMILIES = 3
+"""Systems with two relatives each."""
 
 
 def outputs(lists: Sequence[NbestList]) -> dict[str, list[NbestList]]:
@@ -37,6 +46,35 @@ def outputs(lists: Sequence[NbestList]) -> dict[str, list[NbestList]]:
     return systems
 
 
+def changed(lists: Sequence[NbestList], draw: random.Random) -> list[NbestList]:
+    """Return an output in which one word in a hundred is another word of the output."""
+    words = [word for nbest in lists for word in nbest.hypotheses[0].text.split()]
+    result = []
+    for nbest in lists:
+        (one,) = nbest.hypotheses
+        own = []
+        for word in one.text.split():
+            own.append(draw.choice(words) if draw.random() < CHANGED else word)
+        result.append(replace(nbest, hypotheses=[replace(one, text=" ".join(own))]))
+    return result
+
+
+def with_relatives(
+    systems: dict[str, list[NbestList]], variant: str, draw: random.Random
+) -> dict[str, list[NbestList]]:
+    """Return systems with the relatives of a variant."""
+    every = dict(systems)
+    names = list(systems)
+    if variant == "families":
+        names = 2 * draw.sample(names, FAMILIES)
+    for number, name in enumerate(names):
+        own = systems[name]
+        if variant != "doubled":
+            own = changed(own, draw)
+        every[f"{name}+{number}"] = own
+    return every
+
+
 def error_rate(lists: Sequence[NbestList], **options: object) -> float:
     """Return the error rate of a vote word by word."""
     results = rescore.evaluate(lists, decision="rover", **options)
@@ -49,6 +87,7 @@ def main() -> None:
     parser.add_argument("file")
     parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--seed", type=int, default=101)
+    parser.add_argument("--with", dest="variant", choices=VARIANTS)
     options = parser.parse_args()
     lists = rescore.read(options.file)
     systems = outputs(lists)
@@ -57,7 +96,10 @@ def main() -> None:
     for _ in range(options.draws):
         number = draw.randint(3, min(MOST, len(systems)))
         chosen = draw.sample(sorted(systems), number)
-        own = list(combined({name: systems[name] for name in chosen}))
+        subset = {name: systems[name] for name in chosen}
+        if options.variant:
+            subset = with_relatives(subset, options.variant, draw)
+        own = list(combined(subset))
         ties = error_rate(own, votes="equal", no_word=1.0)
         equal = error_rate(own, votes="equal")
         agreed = error_rate(own)

@@ -30,7 +30,7 @@ from rapidfuzz.process import cdist
 
 from rescore.asr.channel import Channel, learn
 from rescore.asr.correct import FEATURES, Corrector, Finder, Heard, Recording
-from rescore.asr.formats.documents import Text
+from rescore.asr.documents import Text
 from rescore.asr.terms import Term, TermIndex, read_terms, sounds, split
 from rescore.lms import shipped_models
 from rescore.lms.lexicon import Lexicon

@@ -17,6 +17,7 @@ import json
 import lzma
 import os
 import shutil
+import stat
 import sys
 import zlib
 from collections.abc import Collection, Iterator
@@ -98,6 +99,7 @@ def make_folder(folder: Path, shown: str) -> None:
 
 def sha256(path: Path) -> bytes:
     """Return the SHA-256 digest of a file, 32 bytes."""
+    note_read(path)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
 
@@ -115,6 +117,7 @@ def read_json(path: Path) -> Any:
         UserError: The file cannot be read, has more than `LARGEST_JSON` bytes, or is
             not valid JSON.
     """
+    note_read(path)
     with as_user_errors(str(path)), open(path, "rb") as file:
         data = file.read(LARGEST_JSON + 1)
         data = unpacked(data, io.BytesIO(data)).read(LARGEST_JSON + 1)
@@ -287,6 +290,25 @@ def resolved(path: Path) -> Path:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
 
 
+Identity = tuple[int, int]
+"""What names a file, whatever paths and links lead to it: its device and its inode."""
+
+
+def identity(path: str | Path) -> Identity | None:
+    """Return what names a regular file; None for a path that leads to no such file.
+
+    Args:
+        path: A path, of which links are followed.
+    """
+    try:
+        status = Path(path).stat()
+    except (OSError, ValueError):  # a text that can be no path
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return status.st_dev, status.st_ino
+
+
 # --- outputs -------------------------------------------------------------------------
 
 
@@ -298,10 +320,31 @@ class _Waiting:
     """The outputs of the command: files, and folders of files."""
     ready: dict[Path, Path] = field(default_factory=dict)
     """The temporary path of each complete output."""
+    read: set[Identity] = field(default_factory=set)
+    """The files that the command has read."""
+    written: set[Identity] = field(default_factory=set)
+    """The files whose places outputs will take."""
 
     def holds(self, path: Path) -> bool:
         """Return whether a path is an output, or in a folder that is an output."""
         return not self.outputs.isdisjoint((path, *path.parents))
+
+    def note(
+        self, path: Path, own: set[Identity], others: Collection[Identity]
+    ) -> None:
+        """Add a file to the files that are read or to the files that are written.
+
+        Raises:
+            UserError: The file is among the others, too.
+        """
+        file = identity(path)
+        if file is None:
+            return
+        if file in others:
+            raise UserError(
+                f"{path}: is read, and an output would write over it; give another file"
+            )
+        own.add(file)
 
     def place(self) -> None:
         """Let each output take its place."""
@@ -321,6 +364,39 @@ class _Waiting:
 
 
 _WAITING: ContextVar[_Waiting | None] = ContextVar("waiting", default=None)
+
+
+def note_read(path: Path) -> None:
+    """See that no output of the running command takes the place of a file that is read.
+
+    A folder, a pattern or a file of paths may lead to a file: each reader calls this
+    with the file that it opens.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UserError: An output would take its place.
+    """
+    waiting = _WAITING.get()
+    if waiting is not None:
+        waiting.note(path, waiting.read, waiting.written)
+
+
+def _note_written(path: Path, output: Path | None) -> None:
+    """See that an output of the running command takes the place of no file that was
+    read.
+
+    Args:
+        path: The file to be written.
+        output: The output that it is a part of; None for itself.
+
+    Raises:
+        UserError: The file was read.
+    """
+    waiting = _WAITING.get()
+    if waiting is not None and waiting.holds(output or path):
+        waiting.note(path, waiting.written, waiting.read)
 
 
 @contextmanager
@@ -345,7 +421,8 @@ def naming(path: Path) -> Iterator[None]:
 @contextmanager
 def together(paths: Collection[str]) -> Iterator[None]:
     """Let the outputs of a command take their places when the block ends. If the block
-    raises an error, no output is written.
+    raises an error, no output is written; it is an error to read a file whose place an
+    output takes.
 
     The reader of stdout may go away before the end (`| head`): this is no error of the
     outputs.
@@ -363,6 +440,8 @@ def together(paths: Collection[str]) -> Iterator[None]:
         except OSError as error:
             raise unwritable(path, error) from None
     waiting = _Waiting(frozenset(places))
+    for path in paths:
+        waiting.note(Path(path), waiting.written, ())
     token = _WAITING.set(waiting)
     try:
         try:
@@ -424,6 +503,9 @@ def replacing(path: Path, output: Path | None = None) -> Iterator[Path]:
         yield path
         return
     path = resolved(path)  # the file behind a link is written, and the link stays
+    if output is not None:
+        output = resolved(output)
+    _note_written(path, output)
     temporary = temporary_path(path)
     waits = False
     try:
@@ -435,8 +517,6 @@ def replacing(path: Path, output: Path | None = None) -> Iterator[Path]:
         with naming(path):
             yield temporary
         temporary.chmod(mode)
-        if output is not None:
-            output = resolved(output)
         waits = not put(temporary, path, output)
     finally:
         if not waits:

@@ -270,16 +270,19 @@ FORMATS: Registry[Any] = Registry(
         "native": ("rescore.formats.native", "native JSON or JSON Lines"),
         "espnet1": ("rescore.formats.espnet:ESPNET1", "ESPnet1 data.json"),
         "espnet2": ("rescore.formats.espnet:ESPNET2", "ESPnet2 decode folder"),
-        "kaldi": ("rescore.asr.formats.acoustic:KALDI", "Kaldi N-best folder"),
+        "kaldi": ("rescore.formats.acoustic:KALDI", "Kaldi N-best folder"),
         "lattice": (
-            "rescore.asr.formats.lattices",
+            "rescore.formats.lattices:LATTICE",
             "word lattices of HTK or SRILM (SLF)",
         ),
-        "srilm": ("rescore.asr.formats.acoustic:SRILM", "SRILM N-best files"),
-        "icefall": ("rescore.asr.formats.speech:ICEFALL", "icefall (k2) recogs"),
-        "sherpa": ("rescore.asr.formats.speech:SHERPA", "sherpa-onnx results"),
+        "srilm": ("rescore.formats.acoustic:SRILM", "SRILM N-best files"),
+        "hocr": ("rescore.formats.ocr:HOCR", "hOCR of Tesseract, with alternatives"),
+        "alto": ("rescore.formats.ocr:ALTO", "ALTO XML, with alternatives"),
+        "page": ("rescore.formats.ocr:PAGE", "PAGE XML, with alternatives"),
+        "icefall": ("rescore.formats.lines:ICEFALL", "icefall (k2) recogs"),
+        "sherpa": ("rescore.formats.lines:SHERPA", "sherpa-onnx results"),
         "wenet": (
-            "rescore.asr.formats.speech:WENET",
+            "rescore.formats.lines:WENET",
             "WeNet decoder_main --output_nbest",
         ),
         "whisper": (
@@ -288,7 +291,7 @@ FORMATS: Registry[Any] = Registry(
         ),
         "parakeet": ("rescore.formats.shaped:PARAKEET", "parakeet.cpp JSON"),
         "brain-to-text": (
-            "rescore.asr.formats.speech:BRAIN_TO_TEXT",
+            "rescore.formats.lines:BRAIN_TO_TEXT",
             "brain-to-text n-best rows",
         ),
         "speech": (
@@ -312,7 +315,7 @@ FORMATS: Registry[Any] = Registry(
         "hyporadise": ("rescore.formats.records:HYPORADISE", "HyPoradise JSON"),
         "tsv": ("rescore.formats.tables:TSV", "TSV with named columns"),
         "csv": ("rescore.formats.tables:CSV", "CSV with named columns"),
-        "nemo-beams": ("rescore.asr.formats.speech:NEMO_BEAMS", "NeMo beams TSV"),
+        "nemo-beams": ("rescore.formats.lines:NEMO_BEAMS", "NeMo beams TSV"),
         "text": (
             "rescore.formats.references:BEST",
             "1-best text for eval: Kaldi, trn or plain lines",
@@ -323,12 +326,12 @@ FORMATS: Registry[Any] = Registry(
 )
 """The formats of N-best lists; detection tries them in this order."""
 
-WHOLE = "rescore.asr.formats.measured:measured_recordings"
+WHOLE = "rescore.asr.measured:measured_recordings"
 """Reads whole recordings with their references, of any format, for `rescore eval
 --whole`.
 """
 
-SESSIONS = "rescore.asr.formats.sessions:measured_sessions"
+SESSIONS = "rescore.asr.sessions:measured_sessions"
 """Reads recordings with their speakers, and their references, for metrics that read
 sessions.
 """

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from rescore.columns import NORM_SUM
 from rescore.config import EQUAL, RunConfig
 from rescore.dataset import Dataset
-from rescore.decision import DECISIONS, Decision
+from rescore.decision import Decision
 from rescore.decision.mixture import Mixture, named
 from rescore.errors import OptionError, UserError
 from rescore.expansion import (
@@ -36,7 +36,12 @@ from rescore.features import (
     WeightKind,
     all_features,
 )
-from rescore.given import check_card_suits, given_weights, no_columns
+from rescore.given import (
+    check_card_suits,
+    decision_of,
+    given_weights,
+    no_columns,
+)
 from rescore.lms import (
     LanguageModel,
     load_all,
@@ -59,7 +64,7 @@ from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
 from rescore.option_readers import check_read
 from rescore.parts import FEATURES
-from rescore.refusals import check_decision, refuse_several_sources, refuse_tuning
+from rescore.refusals import refuse_several_sources, refuse_tuning
 from rescore.reports.groups import labels
 from rescore.tuning import FIRST_PASS_ALONE, TunedBy, TuningOptions, Weights
 from rescore.tuning.agreement import Agreement
@@ -732,18 +737,3 @@ class _Resolver:
             self._at.note_unweighted(self._features, columns)
         records = {lm.name: record_of(lm, plan.norm) for lm in plan.models}
         return replace(weights, columns=records)
-
-
-def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decision:
-    """Return the decision that was asked for; what it leaves open is as the weights
-    were tuned.
-
-    Raises:
-        UserError: A scale or an option is given that the decision does not take.
-    """
-    name = weights.decision.name
-    if config.decide is not None:
-        name = DECISIONS.check(config.decide)
-    check_decision(config, name)
-    settings = config.deciding.as_json(DECISIONS[name].Options)
-    return Decision(name, config.scale, settings).completed_by(weights.decision)

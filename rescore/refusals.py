@@ -44,7 +44,7 @@ from rescore.config import (
 )
 from rescore.decision.rules import Decision
 from rescore.errors import OptionError, UserError, did_you_mean, takes_no
-from rescore.files import absent
+from rescore.files import absent, identity
 from rescore.lms import ComputeOptions
 from rescore.metrics.normalise import FLAGS
 from rescore.option_readers import check_read, flags_set, options_of
@@ -469,20 +469,35 @@ def _check_output(one: Typed, written: dict[str, str]) -> None:
 
 
 def _check_not_overwritten(one: Typed, written: Mapping[str, str]) -> None:
-    """See that no output takes the place of a file that is read.
+    """See that no output takes the place of a path that is typed. The files to which a
+    folder leads are compared where they are read (`rescore.files.note_read`).
 
     Raises:
         OptionError: There is such an output.
     """
     for name in _paths_in(one.value):
-        read = os.path.realpath(name)
-        is_pattern = not os.path.lexists(name)
         for place, writer in written.items():
-            if place == read or (is_pattern and fnmatch.fnmatch(place, read)):
+            if _leads_to(name, place):
                 raise OptionError(
                     f"{writer} would write over {one.value}, which {one.flag} reads;"
                     " give another file"
                 )
+
+
+def _leads_to(name: str, place: str) -> bool:
+    """Return whether a path or pattern that is read leads to an output.
+
+    Args:
+        name: The path or pattern.
+        place: The path of the output, without links.
+    """
+    read = os.path.realpath(name)
+    if place == read:
+        return True
+    if not os.path.lexists(name):
+        return fnmatch.fnmatch(place, read)
+    file = identity(name)
+    return file is not None and file == identity(place)
 
 
 def _paths_in(value: str) -> Iterable[str]:

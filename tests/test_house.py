@@ -325,9 +325,9 @@ TOLD = {
     r"\{\s*([^{}": "rescore.formats.references",  # alternatives of trn and STM
     r"\(([^": "rescore.formats.text",  # the id of a line of trn
     r"[-_]\w": "rescore.formats.text",  # how an id looks
-    r"\s+-->\s+": "rescore.asr.formats.contents",  # a subtitle
-    r"(\S+)\s+(\S+)\s+(\S+)\s+(\d": "rescore.formats.references",  # a segment of an STM
-    r"\*\s+<alt": "rescore.asr.formats.contents",  # a word of a CTM
+    r"\s+-->\s+": "rescore.formats.subtitles",  # a subtitle
+    r"(\S+)\s+(\S+)\s+(\S+)\s+(\d": "rescore.formats.segments",  # a segment of an STM
+    r"\*\s+<alt": "rescore.formats.segments",  # a word of a CTM
 }
 """Marks in the texts of a module that tells a format, alternatives or ids, and the only
 module that may.

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
-from rescore.asr.formats.whole import Recording
 from rescore.asr.systems import columns_of, header_of, one_list
+from rescore.asr.whole import Recording
 from rescore.asr.written import pieces_of
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.channel import Channel
-from rescore.asr.formats.documents import Part, Replacement, Text, replaced
+from rescore.asr.documents import Part, Replacement, Text, replaced
 from rescore.asr.terms import (
     Occurrence,
     Question,
@@ -512,7 +512,7 @@ class Corrector:
             UserError: A line of the list is not valid.
         """
         if not isinstance(words, WordList):
-            words = WordList(tuple(checked_texts("correct", "words", words)), "words")
+            words = WordList.of_lines(checked_texts("correct", "words", words), "words")
         self._listed = words
         self._terms = read_terms(words)
         folder = shipped_models() / "terms"
@@ -673,7 +673,7 @@ class Corrector:
         """Yield the parts of a document as they are written, with their corrections.
 
         Args:
-            parts: The parts, as `rescore.asr.formats.documents.parts` returns them.
+            parts: The parts, as `rescore.asr.documents.parts` returns them.
         """
         every = list(parts)
         corrections = iter(self([part.text for part in every if part.text]))

@@ -24,8 +24,8 @@ from rapidfuzz.distance import Levenshtein
 from rescore.asr.channel import Channel, collect, learn
 from rescore.asr.correct import Candidate as Correction
 from rescore.asr.correct import Corrector
+from rescore.asr.documents import Replacement, Text, replaced
 from rescore.asr.features import CHANNEL, EDITS, RESPELLED
-from rescore.asr.formats.documents import Replacement, Text, replaced
 from rescore.asr.systems import refuse_scored
 from rescore.columns import FIRST_PASS, Column, Role
 from rescore.config import RunConfig

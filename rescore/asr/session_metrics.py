@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rescore.asr.formats.sessions import is_session, segments_of
+from rescore.asr.sessions import is_session, segments_of
 from rescore.errors import UserError, installed_by
 from rescore.metrics.base import SESSION, Counts
 from rescore.metrics.wer import ErrorRate

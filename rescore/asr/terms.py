@@ -22,7 +22,8 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError, installed_by
 from rescore.formats.times import THAI_MARKS
-from rescore.metrics.listed import OR, WordList, form_and_term, longest_matches
+from rescore.formats.wordlists import form_and_term
+from rescore.metrics.listed import OR, WordList, longest_matches
 from rescore.metrics.normalise import UNSPACED
 
 RULES = (

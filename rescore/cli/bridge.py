@@ -411,9 +411,9 @@ class Command(click.Command):
         check_files(typed)
         check_needs(entries, given, ctx.params)
         check_beside(str(self.name), entries, given, ctx.params)
-        made = {key: offer.make(ctx) for key, offer in self.offers(ctx).items()}
         outputs = [one.value for one in typed if one.about.writes and one.value != "-"]
         with together(outputs):
+            made = {key: offer.make(ctx) for key, offer in self.offers(ctx).items()}
             return self.function(**made)
 
     def entries(self, ctx: click.Context) -> dict[str, Field]:

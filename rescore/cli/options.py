@@ -25,7 +25,9 @@ from rescore.formats.audio import (
 )
 from rescore.formats.best import check, rewritten
 from rescore.formats.merging import check_several
+from rescore.formats.records import options_by_system
 from rescore.formats.references import References
+from rescore.formats.roles import Fields, Named
 from rescore.formats.source import ReadOptions
 from rescore.formats.text import detokeniser
 from rescore.formats.times import TIMED
@@ -262,6 +264,31 @@ class InputOptions(Declared):
 
         how = self._how() | {"allow_missing": self.allow_missing, "sources": self.src}
         return formats.read_output(path, self._references(), **how)
+
+    @property
+    def has_systems(self) -> bool:
+        """Whether --field names systems."""
+        return bool(Named.of(self.read_options.of(Fields).fields).systems)
+
+    def read_outputs(self, path: str) -> list[tuple[str, list[NbestList]]]:
+        """Return the lists of each output of a path, with its name: of a table in which
+        a column names the system of each row (--field system=COLUMN), those of each
+        system.
+
+        Args:
+            path: The file or folder.
+
+        Raises:
+            UserError: The output, or a reference, is absent or damaged.
+        """
+        if not self.has_systems:
+            return [(shown(path), self.read_output(path))]
+        by_system = options_by_system(path, self.read_options)
+        outputs = []
+        for name, options_of_system in by_system.items():
+            of_system = replace(self, read_options=options_of_system)
+            outputs.append((name, of_system.read_output(path)))
+        return outputs or [(shown(path), self.read_output(path))]
 
     def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
         """Return the lists as a stream, unless --ref or --src need them all at once.

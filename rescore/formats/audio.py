@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError, installed_by
-from rescore.files import loads, parsed
+from rescore.files import loads, note_read, parsed
 from rescore.formats.matching import ByName, part_of
 from rescore.formats.source import Source
 from rescore.formats.text import add_once, field_of, split_id, table
@@ -541,6 +541,7 @@ def _frames(audio: Audio, present: int) -> int:
     cut has more, by the size in its header.
     """
     if audio.content is None:
+        note_read(Path(audio.path))
         with open(audio.path, "rb") as file:
             head = file.read(8)
         size = Path(audio.path).stat().st_size

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from rescore.columns import FIRST_PASS, Column
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.files import loads, opened, parsed
 from rescore.formats.native import is_espnet1
-from rescore.formats.rows import Joins, Row, RowFormat
+from rescore.formats.rows import Joins, Row, RowFormat, as_list
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import field_of, numbered, strip_markup, table
 from rescore.formats.writing import (
@@ -25,11 +25,9 @@ from rescore.formats.writing import (
     unmarked,
 )
 from rescore.nbest import (
-    Header,
     Hypothesis,
     NbestList,
     as_first_pass,
-    as_ranked,
     ranked_by,
     ranking,
 )
@@ -136,7 +134,6 @@ def _row(name: str, value: Any, place: str) -> Row:
 _OUTPUT = re.compile(r"output\.(\d+)")
 _BEST = re.compile(r"(\d+)best_recog")
 _TENSOR = re.compile(r"""["']?tensor\(\s*([-+.\w]+)[^()]*\)["']?""")
-_COMPONENT = Column.component("espnet2")
 _SCORE = re.compile(
     r"(?:tensor\()?\s*([-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|inf|nan))\s*(?:,[^)]*)?\)?",
     re.IGNORECASE,
@@ -144,11 +141,12 @@ _SCORE = re.compile(
 """A score; releases write -1.23, tensor(-1.23) or tensor(-1.23, device='cuda:0')."""
 
 
-class _Espnet2:
+class _Espnet2(RowFormat):
     """Decode folders: logdir/output.J/{n}best_recog/{text,score}, in some also
     `scores`: the parts of the score.
     """
 
+    components = "espnet2"
     holds_choice = True
     """Whether the combined score is written beside the first pass."""
 
@@ -156,9 +154,9 @@ class _Espnet2:
         """Return whether the source is such a folder."""
         return source.is_folder and bool(_parts(source.path))
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield the lists, one part of the folder at a time. Lists may be of unequal
-        length; a hypothesis may be empty.
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the hypotheses, one part of the folder at a time. Lists may be of
+        unequal length; a hypothesis may be empty.
 
         In `scores`, lines have the form `utt {"decoder": -1.2, "ctc": -3.4, "lm":
         -5.6}`; each key is a column.
@@ -176,18 +174,13 @@ class _Espnet2:
                 f"{source.name}: is not a folder; ESPnet2's lists are a decode folder"
                 " with logdir/output.*"
             )
-        columns: dict[str, Column] = {}
-        header = Header(records=columns)  # one for all lists: it grows with new names
         for part in _parts(source.path):
-            lists: dict[str, NbestList] = {}
+            utterances: dict[str, list[Row]] = {}
             for best in numbered(part, _BEST):
-                for name, hypothesis in _rank(best, source.warnings):
-                    nbest = lists.setdefault(name, NbestList(name, [], header=header))
-                    nbest.hypotheses.append(hypothesis)
-                    for column in hypothesis.scores:
-                        if column != FIRST_PASS:
-                            columns.setdefault(column, _COMPONENT)
-            yield from lists.values()
+                for row in _rank(best, source.warnings):
+                    utterances.setdefault(row.id, []).append(row)
+            for rows in utterances.values():
+                yield from as_list(rows)
 
     def check(self, lists: Iterable[NbestList], path: str) -> None:
         """Check that lists can be written: ids have no blanks, and the folder is new.
@@ -247,7 +240,7 @@ def _parts(folder: Path) -> list[Path]:
     return []
 
 
-def _rank(best: Path, warnings: InputWarnings) -> Iterator[tuple[str, Hypothesis]]:
+def _rank(best: Path, warnings: InputWarnings) -> Iterator[Row]:
     """Yield the hypothesis of each utterance in the folder of one rank."""
     scores = table(best / "score", warnings)
     # OWSM's `text` has the language, the task and times as words
@@ -264,12 +257,12 @@ def _rank(best: Path, warnings: InputWarnings) -> Iterator[tuple[str, Hypothesis
     if (best / "scores").is_file():
         components = table(best / "scores", warnings)
     for name, text in texts.items():
-        score = _score(scores[name], f"{best / 'score'}: utterance {name}")
+        place = f"{best}/score: utterance {name}"
+        total = _score(scores[name], place)
         columns: dict[str, float] = {}
         if name in components:
-            place = f"{best / 'scores'}: utterance {name}"
-            columns = _components(components[name], place)
-        yield name, Hypothesis(strip_markup(text), **as_ranked(score, columns))
+            columns = _components(components[name], f"{best}/scores: utterance {name}")
+        yield Row(name, place, text, columns, total=total)
 
 
 def _score(text: str, place: str) -> float:

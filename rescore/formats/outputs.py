@@ -7,7 +7,13 @@ from typing import Any
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.reading import check_options, read, reader_name
+from rescore.formats.acoustic import IF_LISTS, numbered_texts
+from rescore.formats.reading import (
+    check_options,
+    format_beside,
+    read,
+    reader_name,
+)
 from rescore.formats.references import (
     References,
     open_references,
@@ -55,6 +61,8 @@ def read_output(
     # one source for texts and for lists: a pipe cannot be opened again
     source = Source(path, warnings)
     files = None if references is None else open_references(references, warnings)
+    if files is not None and options.get("format_name") is None:
+        options["format_name"] = format_beside([source], files)
     if files is not None and is_text(
         source, options.get("format_name"), options.get("options")
     ):
@@ -63,7 +71,11 @@ def read_output(
         s2s = options.get("s2s", FIRST_PASS)
         named = options.get("format_name")
         check_options([source], named, s2s, options.get("options"))
-        lists = read_best(source, files, allow_missing)
+        try:
+            lists = read_best(source, files, allow_missing)
+        except UserError as error:
+            maybe = IF_LISTS if numbered_texts(source) else ""
+            raise UserError(f"{error}{maybe}") from None
         understood = Understood.of_texts(source, lists)
         understood.add_files("ref", [(file.path, file.form) for file in files])
         sources = options.get("sources")

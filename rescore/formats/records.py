@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from rescore.errors import UserError, counted
 from rescore.formats import paths
 from rescore.formats.fields import TextOfUtterance, fields_of
 from rescore.formats.matching import part_of
-from rescore.formats.objects import Object, json_objects
+from rescore.formats.objects import Object, json_objects, objects_of
 from rescore.formats.roles import (
     PARTS,
     Fields,
@@ -38,11 +39,16 @@ from rescore.formats.roles import (
 from rescore.formats.rows import Joins, Row, RowFormat
 from rescore.formats.shaped import words_of
 from rescore.formats.shapes import records, shipped
-from rescore.formats.source import NULL, Place, ReadOptions, Source
+from rescore.formats.source import NULL, InputProblem, Place, ReadOptions, Source
 from rescore.formats.text import json_number, rank_of
 
 GENERIC = "json"
 """The shape of records with usual names."""
+WITHOUT_TEXTS = InputProblem(
+    "has no text in its columns of hypotheses",
+    "have no text in their columns of hypotheses",
+    "; read as an empty text",
+)
 
 
 class Records(RowFormat):
@@ -87,8 +93,8 @@ class Records(RowFormat):
         """
         named = Named.of(options.of(Fields).fields)
         reading = Reading(self._name, named, source, options)
-        for record in _with_keys(json_objects(source), named, source.name):
-            yield from reading.rows(record)
+        objects = _with_keys(json_objects(source), named, source.name)
+        yield from reading.all_rows(objects)
 
     def texts(self, source: Source, role: str) -> Iterator[TextOfUtterance]:
         """Yield the references or source texts of records, which may have hypotheses,
@@ -146,6 +152,60 @@ def text_of(layout: Layout, record: Object, role: str) -> TextOfUtterance | None
     return TextOfUtterance(name, texts, record.place, fields)
 
 
+def system_of(value: Any, key: str) -> str | None:
+    """Return the system that a record names; None without one.
+
+    Args:
+        value: The record, or the row of a table.
+        key: The key or column of the system.
+    """
+    name = paths.first(value, (key,))
+    if isinstance(name, (dict, list)):
+        return None
+    return " ".join(str(name or "").split()) or None
+
+
+def options_by_system(path: str, options: ReadOptions) -> dict[str, ReadOptions]:
+    """Return the options that read each system's rows of a file in which a key or
+    column names the system of each row; nothing if no single `--field system=` does.
+
+    Args:
+        path: JSON, CSV or TSV.
+        options: The options of formats.
+
+    Raises:
+        UserError: The file has no such key, or its values do not name systems.
+    """
+    systems = Named.of(options.of(Fields).fields).systems
+    if len(systems) != 1:
+        return {}
+    (key,) = systems
+    source = Source(path)
+    if not source.is_regular:
+        raise UserError(f"{path}: is read once for each system; give a file")
+    rows = 0
+    names: dict[str, None] = {}
+    for record in objects_of(source):
+        name = system_of(record.value, key)
+        if name is not None:
+            names[name] = None
+            rows += 1
+        elif names:
+            raise UserError(f"{record.place}: no system under {key}; name it")
+    if len(names) < 2 or len(names) == rows:
+        raise UserError(
+            f"{path}: --field system={key} finds {counted(len(names), 'value')} in"
+            f" {counted(rows, 'row')}, but one system; repeat --field system=NAME for"
+            " each column of texts, or give the column that names the system of each"
+            " row"
+        )
+    by_system = {}
+    for name in names:
+        by_system[name] = copy(options)
+        by_system[name].system = name
+    return by_system
+
+
 def _references(value: Any, place: str) -> tuple[str, ...]:
     """Return the references under a key."""
     if isinstance(value, str):
@@ -196,6 +256,27 @@ class Reading:
         self._is_listed = options.first_pass != FIRST_PASS
         self._timed = [one for one in shipped().values() if one.format == name]
         self._users = frozenset(named.columns)
+        self._system = options.system
+        named.check_systems(options.system)
+
+    def all_rows(self, objects: Iterable[Object]) -> Iterator[Row]:
+        """Yield the hypotheses of records; where a key names the system of each record,
+        those of one system.
+
+        Args:
+            objects: The records.
+
+        Raises:
+            UserError: A record has no hypotheses, or a value of a wrong type.
+        """
+        for record in objects:
+            if self._system is None or self._is_of_system(record.value):
+                yield from self.rows(record)
+
+    def _is_of_system(self, value: Any) -> bool:
+        """Return whether a record is of the system that is read."""
+        (key,) = self.named.systems
+        return system_of(value, key) == self._system
 
     def rows(self, record: Object) -> list[Row]:
         """Return the hypotheses of a record.
@@ -212,6 +293,8 @@ class Reading:
         roles = self.roles_of(value)
         if not self._told:
             self._told.update(roles.told)
+        if roles.wide:
+            return self._wide(value, roles, number, place)
         key = roles.text or self._key_of_objects(value, place)
         if roles.id is None and "id" in self.named.keys:
             raise _absent("id", self.named.keys["id"], value, place)
@@ -248,6 +331,40 @@ class Reading:
             row.audio = manifest_audio(value, name, self._folder, place)
         return row
 
+    def _wide(
+        self, value: dict[str, Any], roles: Roles, number: int, place: str
+    ) -> list[Row]:
+        """Return the hypotheses of a record that has a key for each. A key without a
+        text or score is no hypothesis.
+
+        Raises:
+            UserError: A value is no text.
+        """
+        rows = []
+        for key, score in roles.wide:
+            text = value.get(key)
+            number_of_text = None if score is None else value.get(score.key)
+            if text in (None, "") and number_of_text in (None, ""):
+                continue
+            row = Row("", place)
+            if text is not None and not isinstance(text, str):
+                raise UserError(
+                    f"{place}: {key} is {json.dumps(text)[:40]}, not a text, as several"
+                    " --field text=KEY name texts"
+                )
+            entry = {**value, key: self._text(text, place)}
+            self._fill(row, entry, key, score, ())
+            rows.append(row)
+        if not rows:
+            self._warnings.add("row", WITHOUT_TEXTS, place)
+            rows.append(Row("", place, ""))
+        about = self._about(value, roles, number, place)
+        about.fields = self._facts(value, rows)
+        for row in rows:
+            _join(row, about)
+            about.joins = Joins.SAME_ID
+        return rows
+
     def roles_of(self, value: Mapping[str, Any]) -> Roles:
         """Return the roles of the keys of a record."""
         return self.layout.of(value)
@@ -282,7 +399,7 @@ class Reading:
         Raises:
             UserError: There is no such list.
         """
-        if "text" in self.named.keys:
+        if self.named.texts:
             for name in records()[GENERIC].text:
                 if _are_objects(value.get(name)):
                     return name
@@ -386,7 +503,7 @@ class Reading:
             value = self._with_named(value)
             roles = self.layout.of(value, is_entry=True)
             key = roles.text
-            named = self.named.keys.get("text")
+            named = self.named.text
             if needs_named and named is not None and value.get(named) is None:
                 raise _absent("text", named, value, place)
         if key is not None:
@@ -410,8 +527,8 @@ class Reading:
     ) -> None:
         """Set the text and the scores of a row, higher is better."""
         row.text = value[key]
-        if score is None and self.named.score is not None:
-            raise _absent("score", self.named.score.key, value, row.place)
+        if score is None and self.named.scores:
+            raise _absent("score", self.named.scores[0].key, value, row.place)
         if score is not None:
             number = value[score.key]
             if isinstance(number, list) and number:

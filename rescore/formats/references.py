@@ -18,6 +18,7 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.formats.fields import Fields, with_fields
 from rescore.formats.matching import matched
+from rescore.formats.segments import is_stm
 from rescore.formats.source import TAGS, InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
     add_once,
@@ -33,6 +34,7 @@ from rescore.formats.text import (
     without_tags,
 )
 from rescore.formats.texts import kind_of_texts, texts_by_id
+from rescore.formats.wordlists import without_lists
 from rescore.ids import short
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.parts import FORMATS
@@ -243,7 +245,7 @@ class TextFile:
         if self.of_lists:
             self.by_id = self._texts_of_lists(source, kind or "native", sources)
         else:
-            self.lines = list(source.lines())
+            self.lines = without_lists(list(source.lines()), self.path)
             if output:
                 self.lines = _lines_without_tags(source, self.lines)
             if format_name in (None, "trn"):
@@ -474,22 +476,6 @@ def _trn_texts(lines: Sequence[str], path: str) -> Texts | None:
     names = list(texts)
     spelled = spelled_out([text for (text,) in texts.values()])
     return {name: (text,) for name, text in zip(names, spelled, strict=True)} or None
-
-
-STM = re.compile(
-    r"\s*(\S+)\s+(\S+)\s+(\S+)\s+(\d+(?:\.\d+)?)\s+(\d+(?:\.\d+)?)(?:\s+<[^>]*>(?=\s|$))?((?:\s.*)?)"
-)
-"""A segment of a recording: file, channel, speaker, start, end, and a text."""
-
-
-def is_stm(lines: Sequence[str]) -> bool:
-    """Return whether all lines are segments of an STM.
-
-    Args:
-        lines: Lines of a text; empty lines and comments do not count.
-    """
-    filled = [line for line in lines if line.strip() and not line.startswith(";;")]
-    return bool(filled) and all(map(STM.fullmatch, filled))
 
 
 # --- alternatives --------------------------------------------------------------------

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Protocol
 
 from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, Column
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.formats.source import (
     SAME_ID,
     UNTIMED,
@@ -27,6 +27,7 @@ from rescore.formats.source import (
 from rescore.formats.text import strip_markup
 from rescore.formats.times import TimedWord, filled, partly_timed
 from rescore.nbest import Audio, Header, Hypothesis, NbestList, as_ranked
+from rescore.options import Declared, option
 
 # --- rows ----------------------------------------------------------------------------
 
@@ -65,6 +66,10 @@ class Row:
     references: tuple[str, ...] = ()
     source: str | None = None
     joins: Joins = Joins.SAME_ID
+    ends: bool = False
+    """Whether the row is certainly the last of its list, which a stream then yields
+    without waiting for the next row.
+    """
     rank: int | None = None
     """The rank that the file gives to the hypothesis."""
     words: Sequence[TimedWord] = ()
@@ -130,10 +135,13 @@ def lists_of(
             repeated.rename(row)
         if current is not None and current.id == row.id and _joins(row):
             building.add(current, row)
-            continue
-        if current is not None:
+        else:
+            if current is not None:
+                yield _in_order_of_ranks(current)
+            current = building.begin(row)
+        if row.ends:
             yield _in_order_of_ranks(current)
-        current = building.begin(row)
+            current = None
     if current is not None:
         yield _in_order_of_ranks(current)
 
@@ -324,6 +332,61 @@ def _in_order_of_ranks(nbest: NbestList) -> NbestList:
         for one in nbest.hypotheses:
             one.rank = None
     return nbest
+
+
+def as_list(rows: Iterable[Row]) -> list[Row]:
+    """Return rows that are one whole list, whatever stands before and behind them.
+
+    Args:
+        rows: The rows of one utterance, which are changed.
+    """
+    whole = list(rows)
+    if whole:
+        whole[0].joins = Joins.NEVER
+        whole[-1].ends = True
+    return whole
+
+
+# --- lists of equal size -------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListSize(Declared):
+    """The option of formats whose files do not mark the end of a list."""
+
+    size: int | None = option(
+        None,
+        "Hypotheses per list, if the file does not mark the end of a list (NeMo beams,"
+        " OpenNMT). For lattices and pages of OCR: number of different texts to read,"
+        " 100 by default.",
+        "--nbest-size",
+        low=1,
+    )
+
+
+def in_portions(rows: Iterable[Row], size: int, name: str) -> Iterator[Row]:
+    """Yield the rows of lists of equal size, numbered from 1: for files that do not
+    mark the end of a list.
+
+    Args:
+        rows: The hypotheses of all lists, which are changed: the number of the list
+            becomes the id.
+        size: The number of hypotheses of each list.
+        name: The file, for messages.
+
+    Raises:
+        UserError: The last list has fewer hypotheses.
+    """
+    number = 0
+    for number, row in enumerate(rows, 1):
+        row.id = str((number - 1) // size + 1)
+        row.ends = number % size == 0
+        yield row
+    if number % size:
+        raise UserError(
+            f"{name}: {counted(number, 'line')} is not a multiple of {size}; give the"
+            " right --nbest-size"
+        )
 
 
 # --- formats of rows -----------------------------------------------------------------

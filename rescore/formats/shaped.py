@@ -16,7 +16,7 @@ from rescore.errors import UserError, counted
 from rescore.files import loads
 from rescore.formats import paths
 from rescore.formats.about import about_results, id_of_document, still_missing
-from rescore.formats.rows import Joins, Row, RowFormat
+from rescore.formats.rows import Row, RowFormat, as_list
 from rescore.formats.shapes import NUMBER, Shape, read_shape, shipped
 from rescore.formats.source import (
     NULL,
@@ -240,14 +240,11 @@ class Result:
             name: The id of the list.
             recording: The recording of the utterance, where the list names it.
         """
-        joins = Joins.NEVER
-        for row in self.hypotheses or [Row("", self.place)]:
+        for row in as_list(self.hypotheses or [Row("", self.place)]):
             row.id = name
-            row.joins = joins
             row.recording = recording
             row.references = self.references
             row.source = self.source
-            joins = Joins.SAME_ID
             yield row
 
 

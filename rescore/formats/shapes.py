@@ -41,6 +41,8 @@ class Shape:
     """Places that a document of this shape lacks."""
     id: tuple[str, ...] = ()
     """In a result or in the document: the id; else the name of the file is the id."""
+    id_else: tuple[str, ...] = ()
+    """In a record: the id, if there is no key of `id`; else a field."""
     ref: tuple[str, ...] = ()
     """In a result or in the document: the reference."""
     src: tuple[str, ...] = ()

@@ -24,7 +24,15 @@ from typing import IO, Any, NamedTuple, TypeVar, cast
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
-from rescore.files import GZIP, XZ, absent, as_user_errors, shown, unpacked
+from rescore.files import (
+    GZIP,
+    XZ,
+    absent,
+    as_user_errors,
+    note_read,
+    shown,
+    unpacked,
+)
 from rescore.options import OptionValues
 from rescore.pace import paced_by
 from rescore.parts import FORMATS
@@ -339,6 +347,12 @@ class ReadOptions(OptionValues):
     """Whether words without times share the times of their segments, for subtitles and
     CTM.
     """
+    system: str | None = None
+    """The system whose rows are read, of a table in which a column names the system of
+    each row.
+    """
+    several: bool = False
+    """Whether several inputs are read together: ids may need the names of files."""
     beside: Sequence[str] = ()
     """Further inputs that are read with these options: an option that their readers
     take has a meaning in this call.
@@ -506,8 +520,10 @@ class Source:
                 otherwise it is removed and reported.
 
         Raises:
-            UserError: A line has more than `LONGEST_LINE` characters.
+            UserError: A line has more than `LONGEST_LINE` characters, or an output of
+                the running command takes the place of the file.
         """
+        note_read(self.path)
         with self._open() as file:
             number = 0
             self.has_rest = True
@@ -536,8 +552,10 @@ class Source:
         """Return the whole text.
 
         Raises:
-            UserError: The text has more than `LARGEST_DOCUMENT` characters.
+            UserError: The text has more than `LARGEST_DOCUMENT` characters, or an
+                output of the running command takes the place of the file.
         """
+        note_read(self.path)
         with self._open() as file:
             text = file.read(LARGEST_DOCUMENT + 1)
         if len(text) > LARGEST_DOCUMENT:

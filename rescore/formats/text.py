@@ -8,15 +8,13 @@ import ast
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from rescore.columns import FIRST_PASS, RANK
-from rescore.errors import UserError, counted, installed_by
+from rescore.errors import UserError, installed_by
 from rescore.formats.source import REPEATED, SAME_ID, InputWarnings, Source
-from rescore.nbest import Hypothesis, NbestList
-from rescore.options import Declared, option
+from rescore.nbest import NbestList
 
 T = TypeVar("T")
 
@@ -339,47 +337,6 @@ def _join(current: NbestList | None, part: Part, more_references: bool) -> None:
     current.source = nbest.source
 
 
-@dataclass(frozen=True, kw_only=True)
-class ListSize(Declared):
-    """The option of formats whose files do not mark the end of a list."""
-
-    size: int | None = option(
-        None,
-        "Hypotheses per list, if the file does not mark the end of a list (NeMo beams,"
-        " OpenNMT). For lattices: number of different texts to read, 100 by default.",
-        "--nbest-size",
-        low=1,
-    )
-
-
-def portions(
-    hypotheses: Iterable[Hypothesis], size: int, name: str
-) -> Iterator[NbestList]:
-    """Yield lists of equal size, numbered from 1: for files that do not mark the end of
-    a list.
-
-    Args:
-        hypotheses: The hypotheses of all lists.
-        size: The number of hypotheses of each list.
-        name: The file, for messages.
-
-    Raises:
-        UserError: The last list has fewer hypotheses.
-    """
-    nbest = NbestList("1", [])
-    number = 0
-    for number, hypothesis in enumerate(hypotheses, 1):
-        nbest.hypotheses.append(hypothesis)
-        if number % size == 0:
-            yield nbest
-            nbest = NbestList(str(number // size + 1), [])
-    if nbest.hypotheses:
-        raise UserError(
-            f"{name}: {counted(number, 'line')} is not a multiple of {size}; give the"
-            " right --nbest-size"
-        )
-
-
 # --- lines with ids ------------------------------------------------------------------
 
 _DIGIT = re.compile("[0-9]")
@@ -457,6 +414,19 @@ def split_trn(line: str) -> tuple[str, str] | None:
     if match is None:
         return None
     return line[: match.start()], match[1]
+
+
+def are_rows(lines: Sequence[str]) -> bool:
+    """Return whether lines are rows of a table, not texts: the first line has a tab, or
+    all lines have the same number of commas, and more than one.
+
+    Args:
+        lines: The lines of a file that is neither trn nor Kaldi text.
+    """
+    if len(lines) < 2:
+        return False
+    commas = {line.count(",") for line in lines}
+    return "\t" in lines[0] or (len(commas) == 1 and max(commas) > 1)
 
 
 def check_ids(lines: Sequence[tuple[str, str]]) -> None:
@@ -676,7 +646,9 @@ def literal_words(text: str, place: str) -> str:
 
 _ENDINGS = re.compile(
     r"(?:\.(?:wav|flac|mp3|ogg|m4a|opus|sph|mp4|webm))?"
-    r"(?:\.(?:json|jsonl|txt|srt|vtt|nbest|score|out|slf|lat|htk|fst))*(?:\.gz|\.xz)?$",
+    r"(?:\.(?:json|jsonl|txt|srt|vtt|ctm|stm|trn|rttm|nbest|score|out|slf|lat|htk|fst"
+    r"|hocr|html|xml))*"
+    r"(?:\.gz|\.xz)?$",
     re.IGNORECASE,
 )
 

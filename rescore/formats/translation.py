@@ -10,20 +10,17 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from rescore.columns import FIRST_PASS, SUM, Column
+from rescore.columns import FIRST_PASS, SUM
 from rescore.errors import UserError, counted
 from rescore.files import opened, unpacked_name
+from rescore.formats.rows import ListSize, Row, RowFormat, as_list, in_portions
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import (
     NOTHING,
-    ListSize,
-    Part,
     as_number,
     duplicated,
     escaped,
-    grouped,
     has_entities,
-    portions,
     read_line,
     split_trn,
     strip_markup,
@@ -32,7 +29,7 @@ from rescore.formats.text import (
     undo_marks,
 )
 from rescore.formats.writing import check_holds, checked_number, line, unmarked
-from rescore.nbest import Header, Hypothesis, NbestList, as_ranked, ranked_by
+from rescore.nbest import Hypothesis, NbestList, ranked_by
 from rescore.options import Declared, option
 
 log = logging.getLogger(__name__)
@@ -56,7 +53,7 @@ class FairseqOptions(Declared):
 _LINE = re.compile(r"([STHDP])-(\d{1,18})(?:\t(.*))?", re.DOTALL)
 
 
-class _Fairseq:
+class _Fairseq(RowFormat):
     """Logs of fairseq-generate and fairseq-interactive: S-, T-, H-, D- and P- lines
     among logging noise.
     """
@@ -64,14 +61,14 @@ class _Fairseq:
     Options = FairseqOptions
     translates = True
     has_means = True
-    """Whether lists may have the column `sum` beside means."""
 
     def sniff(self, source: Source) -> bool:
         """Return whether a line of the head is a source or a hypothesis."""
         return re.search(r"^[SH]-\d+\t", source.head, re.MULTILINE) is not None
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield the lists in the order of their ids; a log has them out of order.
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the lines of each sentence in the order of the ids; a log has them out
+        of order.
 
         An H- line has log2 p / tokens ** lenpen. `s2s` is this score in natural log,
         and `sum` is natural log p; tokens are the values of the P- line, or the tokens
@@ -85,31 +82,52 @@ class _Fairseq:
             UserError: A line is damaged, or stands before the H- line it belongs to.
         """
         lenpen = options.of(FairseqOptions).lenpen
-        lists: dict[int, NbestList] = {}
+        sentences: dict[int, list[Row]] = {}
         for place, text in source.filled():
             match = _LINE.fullmatch(text)
-            if match is not None:
-                index = int(match[2])
-                nbest = lists.setdefault(index, NbestList(str(index), []))
-                nbest.place = nbest.place or place
-                _check_once(nbest, match[1], match[3] or "", place)
-                _add_line(nbest, match[1], match[3] or "", lenpen, place)
-        for index in sorted(lists):
-            yield lists[index]
+            if match is None:
+                continue
+            kind, index, rest = match[1], int(match[2]), match[3] or ""
+            rows = sentences.setdefault(index, [])
+            if kind == "S":
+                _check_once(rows, place, rest)
+                rows.append(Row(str(index), place, source=_source(rest)))
+            elif kind == "T":
+                _check_once(rows, place)
+                text = strip_markup(rest.replace("<<unk>>", "<unk>"))
+                rows.append(Row(str(index), place, references=(text,)))
+            elif kind == "H":
+                mean, text = _score_and_text(rest, place)
+                tokens = len(text.split()) + 1  # and the end
+                scores = {FIRST_PASS: mean, SUM: mean * tokens**lenpen}
+                rows.append(Row(str(index), place, text, scores))
+            else:
+                _add_to_hypothesis(rows, kind, rest, lenpen, place)
+        for index in sorted(sentences):
+            yield from as_list(sentences.pop(index))
 
 
-def _check_once(nbest: NbestList, kind: str, rest: str, place: str) -> None:
+def _check_once(rows: Sequence[Row], place: str, source: str | None = None) -> None:
     """Check that a sentence has a single source and a single reference.
 
+    Args:
+        rows: The lines of the sentence before this line.
+        place: The file and line, for the message.
+        source: The source of an S- line; None for a T- line.
+
     Raises:
-        UserError: A line has another one.
+        UserError: The sentence has a source, or a reference. An S- line may stand twice
+            before the hypotheses.
     """
-    is_source = kind == "S" and nbest.source is not None
-    if not is_source and not (kind == "T" and nbest.references):
-        return
-    if is_source and nbest.source == _source(rest) and not nbest.hypotheses:
-        return
-    raise duplicated(nbest.id, place, nbest.place)
+    for row in rows:
+        if source is None:
+            is_another = bool(row.references)
+        elif row.source is not None:
+            is_another = row.source != _source(source) or rows[-1].text is not None
+        else:
+            is_another = False
+        if is_another:
+            raise duplicated(row.id, place, rows[0].place)
 
 
 def _source(rest: str) -> str:
@@ -117,45 +135,35 @@ def _source(rest: str) -> str:
     return undo_entities(undo_bpe(rest))
 
 
-def _add_line(
-    nbest: NbestList, kind: str, rest: str, lenpen: float, place: str
+def _add_to_hypothesis(
+    rows: Sequence[Row], kind: str, rest: str, lenpen: float, place: str
 ) -> None:
-    """Add the contents of a line to its list.
+    """Add the contents of a D- or P- line to the hypothesis before it.
 
     Args:
-        nbest: The list.
+        rows: The lines of the sentence before this line.
         kind: The first letter of the line.
         rest: The contents behind the id.
         lenpen: The length penalty of the scores.
         place: The file and line, for messages.
+
+    Raises:
+        UserError: There is no hypothesis before it, or it has another score.
     """
-    if kind == "S":
-        nbest.source = _source(rest)
-        return
-    if kind == "T":
-        nbest.references = (strip_markup(rest.replace("<<unk>>", "<unk>")),)
-        return
-    if kind == "H":
-        mean, text = _score_and_text(rest, place)
-        tokens = len(text.split()) + 1  # and the end
-        scores = {FIRST_PASS: mean, SUM: mean * tokens**lenpen}
-        nbest.hypotheses.append(Hypothesis(strip_markup(text), scores))
-        return
-    if not nbest.hypotheses:
+    if not rows or rows[-1].text is None:
         raise UserError(
             f"{place}: a {kind}- line before the first H- line of its sentence"
         )
-    last = nbest.hypotheses[-1]
+    last = rows[-1]
+    mean = last.scores[FIRST_PASS]
     if kind == "P":
-        tokens = max(1, len(rest.split()))
-        last.scores[SUM] = last.scores[FIRST_PASS] * tokens**lenpen
+        last.scores[SUM] = mean * max(1, len(rest.split())) ** lenpen
         return
-    mean, text = _score_and_text(rest, place)
-    if mean != last.scores[FIRST_PASS]:
+    detokenised, last.text = _score_and_text(rest, place)
+    if detokenised != mean:
         raise UserError(
             f"{place}: the D- line has another score than the H- line before it"
         )
-    last.text = strip_markup(text)
 
 
 def _score_and_text(rest: str, place: str) -> tuple[float, str]:
@@ -166,15 +174,15 @@ def _score_and_text(rest: str, place: str) -> tuple[float, str]:
 
 # --- Moses ---------------------------------------------------------------------------
 
-_COMPONENT = Column.component("moses")
 _FIRST = re.compile(r"\s*\d+\s*\|\|\|")
 
 
-class _Moses:
+class _Moses(RowFormat):
     """`id ||| hypothesis ||| features ||| total`, and perhaps alignments behind
     them.
     """
 
+    components = "moses"
     translates = True
     holds_choice = True
     """Whether the combined score is written beside the first pass."""
@@ -183,8 +191,8 @@ class _Moses:
         """Return whether the head begins with a number and bars."""
         return _FIRST.match(source.head) is not None
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield the lists, whose lines stand together.
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the hypotheses of the lists, whose lines stand together.
 
         `s2s` is the total. Features go into columns of their names; several values of a
         feature are numbered.
@@ -196,18 +204,25 @@ class _Moses:
         Raises:
             UserError: A line has too few columns, or a score is no number.
         """
-        yield from grouped(self._lines(source))
-
-    def _lines(self, source: Source) -> Iterator[Part]:
-        """Yield the id of each line, and a list of its hypothesis."""
-        columns: dict[str, Column] = {}
-        header = Header(records=columns)  # one for all lists: it grows with new names
         for place, text in source.filled():
-            name, hypothesis = _entry(text, place)
-            for column in hypothesis.scores:
-                if column != FIRST_PASS:
-                    columns.setdefault(column, _COMPONENT)
-            yield Part(name, NbestList(name, [hypothesis], header=header), place)
+            cells = [cell.strip() for cell in text.split("|||")]
+            if len(cells) == 3 and "=" in cells[2]:
+                # marian-scorer --n-best adds its score to lists without totals
+                features = list(_features(cells[2], place).values())
+                if len(features) == 1:
+                    yield Row(cells[0], place, cells[1], total=features[0])
+                    continue
+            if len(cells) < 4:
+                raise UserError(
+                    f"{place}: expected `id ||| hypothesis ||| features ||| total`,"
+                    f" found {counted(len(cells), 'column')}"
+                )
+            total = as_number(cells[3], place)
+            scores = _features(cells[2], place)
+            alignment = " ||| ".join(cells[4:])
+            yield Row(
+                cells[0], place, cells[1], scores, total=total, alignment=alignment
+            )
 
     def check(self, lists: Iterable[NbestList], path: str) -> None:
         """Check that lists can be written: ids are numbers, and columns can be names of
@@ -262,27 +277,6 @@ class _Moses:
                 _warn_of_marks(path, [*references, *sources])
             _write_beside(path, "src", "sources", sources, written)
             _write_beside(path, "ref", "references", references, written)
-
-
-def _entry(text: str, place: str) -> tuple[str, Hypothesis]:
-    """Return the id and the hypothesis of a line."""
-    columns = [column.strip() for column in text.split("|||")]
-    if len(columns) == 3 and "=" in columns[2]:
-        # marian-scorer --n-best adds its score to lists without totals
-        features = list(_features(columns[2], place).values())
-        if len(features) == 1:
-            scores = {FIRST_PASS: features[0]}
-            return columns[0], Hypothesis(strip_markup(columns[1]), scores)
-    if len(columns) < 4:
-        raise UserError(
-            f"{place}: expected `id ||| hypothesis ||| features ||| total`, found"
-            f" {counted(len(columns), 'column')}"
-        )
-    total = as_number(columns[3], place)
-    scored = as_ranked(total, _features(columns[2], place))
-    alignment = " ||| ".join(columns[4:])
-    text = strip_markup(columns[1])
-    return columns[0], Hypothesis(text, alignment=alignment, **scored)
 
 
 def _features(text: str, place: str) -> dict[str, float]:
@@ -406,7 +400,7 @@ def _write_beside(
 # --- OpenNMT -------------------------------------------------------------------------
 
 
-class _Opennmt:
+class _Opennmt(RowFormat):
     """OpenNMT and CTranslate2: `-n_best N` writes N lines a sentence, without scores,
     or with a score behind a tab (OpenNMT) or before bars (CTranslate2).
     """
@@ -418,8 +412,9 @@ class _Opennmt:
         """Return False: plain lines could be anything, so --format names them."""
         return False
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield the lists; without scores, the order of their lines is the first pass.
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the hypotheses; without scores, the order of their lines is the first
+        pass.
 
         Args:
             source: The file.
@@ -434,7 +429,7 @@ class _Opennmt:
                 f"{source.name}: cannot tell how many lines belong to a sentence; give"
                 " --nbest-size N"
             )
-        yield from portions(_scored_lines(source), size, source.name)
+        return in_portions(_scored_lines(source), size, source.name)
 
 
 _SCORE = r"(?P<score>-?(?:\d+(?:\.\d*)?(?:e[-+]?\d+)?|inf))"
@@ -447,7 +442,7 @@ _WITH_SCORES = (
 """
 
 
-def _scored_lines(source: Source) -> Iterator[Hypothesis]:
+def _scored_lines(source: Source) -> Iterator[Row]:
     """Yield the hypothesis of each line, with its score if all lines at the beginning
     of the file have one.
 
@@ -461,16 +456,14 @@ def _scored_lines(source: Source) -> Iterator[Hypothesis]:
         if whole_lines and all(map(candidate.fullmatch, whole_lines)):
             form = candidate
     for number, text in enumerate(source.lines(), 1):
+        place = f"{source.name}: line {number}"
         if form is None:
-            yield Hypothesis(strip_markup(text))
+            yield Row("", place, text)
             continue
         match = form.fullmatch(text)
         if match is None:
-            raise UserError(
-                f"{source.name}: line {number}: no score, unlike the lines before it"
-            )
-        scores = {FIRST_PASS: float(match["score"])}
-        yield Hypothesis(strip_markup(match["text"]), scores)
+            raise UserError(f"{place}: no score, unlike the lines before it")
+        yield Row("", place, match["text"], total=float(match["score"]))
 
 
 FAIRSEQ = _Fairseq()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rescore.formats.acoustic import IF_LISTS, numbered_texts
 from rescore.formats.source import Source, sniff
 from rescore.formats.text import begin_with_ids
 from rescore.parts import FORMATS
@@ -65,9 +66,10 @@ def unknown(source: Source) -> str:
     first, *others = source.head.split("\n")
     whole_lines = [first, *others[:-1]]  # the head may end within the last line
     if begin_with_ids(whole_lines) or _TRN.search(first):
+        maybe = IF_LISTS if numbered_texts(source) else ""
         return (
             "a 1-best text, with one text for each utterance; to measure it: rescore"
-            f" eval {source.name} --ref FILE"
+            f" eval {source.name} --ref FILE{maybe}"
         )
     first = first.rstrip("\r")
     if "\t" in first or first.count(",") > 1:

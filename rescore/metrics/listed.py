@@ -7,6 +7,7 @@ place wins. An utterance has its own terms if the list gives words by utterance.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,6 +22,14 @@ from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.formats.sentences import read_lines
 from rescore.formats.text import begin_with_ids, first_words
+from rescore.formats.wordlists import (
+    BiasedText,
+    biased_texts,
+    form_and_term,
+    has_arrow,
+    without_scores,
+    without_weights,
+)
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
 from rescore.metrics.normalise import FLAGS, Normaliser
@@ -32,6 +41,8 @@ from rescore.metrics.wer import (
 )
 from rescore.nbest import Header, NbestList
 from rescore.options import read_file
+
+log = logging.getLogger(__name__)
 
 LISTED = "listed"
 """The column with the number of words of the user's list (`--words`) in the text."""
@@ -50,32 +61,62 @@ class WordList:
 
     @classmethod
     def load(cls, path: str | Path) -> WordList:
-        """Return the words of a file.
-
-        If all lines begin with different ids that contain a digit, some ids are
-        followed by words, and no line has an arrow, each utterance has its own list.
+        """Return the words of a file (`of_lines`).
 
         Args:
             path: The file.
 
         Raises:
-            UserError: The file cannot be read, is not UTF-8, or has no word; or most
-                lines begin with ids, but not all with different ids.
+            UserError: The file cannot be read or is not UTF-8, or its lines are no word
+                list.
         """
-        numbers = {}
-        for number, line in enumerate(read_lines(Path(path), empty=True), 1):
-            if line:
-                numbers[line] = number
+        return cls.of_lines(read_lines(Path(path), empty=True), str(path))
+
+    @classmethod
+    def of_lines(cls, every: Iterable[str], path: str) -> WordList:
+        """Return the words of lines.
+
+        If all lines begin with different ids that contain a digit, some ids are
+        followed by words, and no line has an arrow, each utterance has its own list. So
+        it has if all lines have lists of words behind their texts (`biased_texts`).
+        Weights of hotwords are left out, and a line says so.
+
+        Args:
+            every: The lines; empty lines do not count.
+            path: The file, for messages.
+
+        Raises:
+            UserError: There is no word; or most lines begin with ids, but not all with
+                different ids.
+        """
+        every = [line.strip() for line in every]
+        biased = biased_texts(every, path)
+        if biased is not None:
+            if any(text.has_distractors for text in biased):
+                log.info(
+                    "%s: the words of an utterance are in its third column; the"
+                    " distractors of the fourth are not used",
+                    path,
+                )
+            return cls(_own_lines(biased, path), path, by_utterance=True)
+        numbers = {line: number for number, line in enumerate(every, 1) if line}
         lines = tuple(sorted(numbers))
         if not lines:
             raise UserError(f"{path}: no word in it; expected one per line")
-        has_arrows = any("=>" in line for line in lines)
-        if not has_arrows:
-            if begin_with_ids(lines) and any(map(_has_several_words, lines)):
-                return cls(lines, str(path), by_utterance=True)
+        hotwords = without_scores(lines)
+        if not hotwords.dropped:
+            if _are_by_utterance(lines):
+                return cls(lines, path, by_utterance=True)
+            hotwords = without_weights(lines)
+        if hotwords.dropped:
+            log.warning("%s: %s; only the words are used", path, hotwords.dropped)
+            terms = dict(zip(lines, hotwords.terms, strict=True))
+            numbers = {terms[line]: number for line, number in numbers.items()}
+            lines = tuple(sorted(numbers))
+        if not any(map(has_arrow, lines)):
             _check_ids(path, lines)
         _check_tabs(path, numbers)
-        return cls(lines, str(path))
+        return cls(lines, path)
 
     @property
     def digest(self) -> str:
@@ -116,6 +157,32 @@ class WordList:
             name, *terms = line.split("\t" if "\t" in line else None)
             terms_of[name.strip()] = terms
         return terms_of
+
+
+def _own_lines(texts: Iterable[BiasedText], path: str | Path) -> tuple[str, ...]:
+    """Return lines `utterance<TAB>word<TAB>...` of texts with words of their own.
+
+    Raises:
+        UserError: Two texts have the same id.
+    """
+    lines: dict[str, str] = {}
+    for text in texts:
+        if text.id in lines:
+            raise UserError(
+                f"{path}: utterance {text.id} is duplicated; give each a single line"
+            )
+        lines[text.id] = "\t".join((text.id, *text.words))
+    return tuple(sorted(lines.values()))
+
+
+def _are_by_utterance(lines: Sequence[str]) -> bool:
+    """Return whether lines begin with utterances that have words behind them."""
+    if any(map(has_arrow, lines)) or not begin_with_ids(lines):
+        return False
+    behind = [line.split()[1:] for line in lines]
+    if all(len(words) == 1 and words[0].isdecimal() for words in behind):
+        return False  # names such as B2B, with weights
+    return any(behind)
 
 
 def _has_several_words(line: str) -> bool:
@@ -315,19 +382,6 @@ def check_counting(sets: Iterable[Dataset], words: Normaliser) -> None:
 
 OR = "; if the lines are terms, write one of them as `term => term`"
 """The end of a message about a list that may be one by utterance."""
-
-
-def form_and_term(line: str) -> tuple[str | None, str]:
-    """Return the heard form and the term of a line of a word list.
-
-    Args:
-        line: `term`, or `heard => term`.
-
-    Returns:
-        The heard form, or None without an arrow; and the term.
-    """
-    form, arrow, term = line.rpartition("=>")
-    return form.strip() if arrow else None, term.strip()
 
 
 class ListedErrorRate(ErrorRate):

@@ -11,10 +11,15 @@ all systems share are not seen, so estimates are lower than error rates.
 
 Systems that are nearer to each other than their error rates say (models of one family)
 are relatives: they share the errors (e_i + e_j - d_ij) / 2, and say nothing about each
-other's error rates. With C, the matrix of error rates (diagonal) and shared errors, the
-votes are C^-1 1: the weights of the combination with the least variance (Bates and
-Granger 1969). Without relatives, the vote of a system is 1 / e_i. Three rules keep the
-votes from harm:
+other's error rates. The vote of a system is
+
+    1 / (e_i + the errors that it shares with each of its relatives)
+
+so k systems that share all their errors have the vote of one system. The combination
+with the least variance (Bates and Granger 1969) has the votes C^-1 1, where C is the
+matrix of error rates (diagonal) and shared errors; it is not taken, as C may be nearly
+singular: one of two relatives then has almost all votes. Four rules keep the votes from
+harm:
 
 - Copies, which are much nearer to each other than relatives, are one group.
 - Each estimate is divided by the median, and moved towards 1 by a factor that falls
@@ -23,6 +28,8 @@ votes from harm:
   nearer to each other.
 - Groups have equal votes if there are fewer than three, or if four groups form two
   pairs that agree: nothing tells which pair shares errors.
+- No system has more than half of all votes, unless its estimate is below half of the
+  median (`FAR_BETTER`): whatever the estimates are, one system alone does not decide.
 """
 
 from __future__ import annotations
@@ -67,6 +74,10 @@ made of one pair of others. It is divided by the square root of the number of pa
 AMBIGUOUS = 0.1
 """Four groups are two pairs if the sum of the distances within the pairs is less than
 the largest such sum by more than this share.
+"""
+FAR_BETTER = 0.5
+"""A system may have more than half of all votes if its estimate is less than this share
+of the median.
 """
 LEAST_RATE = 0.003
 """The least error rate that votes are made of, as a share of the words (0.003 is
@@ -143,7 +154,7 @@ class Agreement:
             sizes = [self._groups.count(group) for group in self._groups]
             votes = 1 / np.array(sizes, dtype=np.float64)
         else:
-            votes = self._least_variance()
+            votes = self._of_own_and_shared_errors()
         shares = (votes / votes.max()).tolist()
         return dict(zip(self._systems, shares, strict=True))
 
@@ -170,9 +181,15 @@ class Agreement:
         pairs_of_others = math.comb(self._group_count - 1, 2)
         return TOLERANCE / math.sqrt(pairs_of_others)
 
-    def _least_variance(self) -> Floats:
-        """Return the weights of the combination with the least variance, which follow
-        from error rates and shared errors; none is negative.
+    @property
+    def voter_count(self) -> float:
+        """The effective number of voters: 1 / the sum of squared shares of votes."""
+        votes = np.array(list(self.votes.values()))
+        return float(votes.sum() ** 2 / (votes**2).sum())
+
+    def _of_own_and_shared_errors(self) -> Floats:
+        """Return the vote of each system: one divided by its own errors and those that
+        it shares with each relative.
         """
         rates = np.maximum(self._error_rates, LEAST_RATE)
         shared = (rates[:, None] + rates[None] - self._matrix) / 2 / np.median(rates)
@@ -183,9 +200,7 @@ class Agreement:
         own = np.maximum(quotients, shared.max(axis=1))
         np.fill_diagonal(shared, own)
         shared += RIDGE * self._copies
-        # copies make the matrix singular: the shortest solution gives them equal votes
-        votes, *_ = np.linalg.lstsq(shared, np.ones(len(rates)), rcond=None)
-        return np.maximum(votes, 0.0)
+        return without_majority(1 / shared.sum(axis=1), rates)
 
     def estimates(self) -> dict[str, Estimate]:
         """Return the estimate of each system; none if there are fewer than three
@@ -384,6 +399,23 @@ def _pairs_apart(related: Flags, i: int) -> list[tuple[int, int]]:
     """
     others = np.flatnonzero(~related[i]).tolist()
     return [(j, k) for j, k in combinations(others, 2) if not related[j, k]]
+
+
+def without_majority(votes: Floats, rates: Floats) -> Floats:
+    """Return votes of which no system has more than half, unless its estimate is below
+    half of the median.
+
+    Args:
+        votes: The votes (systems,).
+        rates: The estimates (systems,).
+    """
+    first = int(votes.argmax())
+    others = votes.sum() - votes[first]
+    if votes[first] <= others or rates[first] < FAR_BETTER * np.median(rates):
+        return votes
+    limited = votes.copy()
+    limited[first] = others
+    return limited
 
 
 def _shrunk(error_rates: Floats, tolerance: float) -> Floats:

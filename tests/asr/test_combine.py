@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.combine import LONGEST, combine
-from rescore.asr.formats.measured import measured_recordings
-from rescore.asr.formats.whole import Recording
+from rescore.asr.measured import measured_recordings
+from rescore.asr.whole import Recording
 from rescore.columns import FIRST_PASS
 from rescore.decision import Decision, ListWeights
 from rescore.decision.mixture import Mixture

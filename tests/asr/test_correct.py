@@ -19,7 +19,7 @@ from rescore.asr.correct import (
     choose,
     log_odds,
 )
-from rescore.asr.formats.documents import Text
+from rescore.asr.documents import Text
 from rescore.errors import UserError
 from tests.conftest import ROOT
 

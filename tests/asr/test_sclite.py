@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rescore import formats
-from rescore.asr.formats.measured import measured_recordings
+from rescore.asr.measured import measured_recordings
 from rescore.metrics import list_statistics
 from rescore.metrics.wer import ErrorRate
 from tests.metrics.test_alignment import sclite

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from rescore.asr.formats.sessions import (
-    Segment,
+from rescore.asr.sessions import (
     measured_sessions,
     read_sessions,
     segments_of,
     text_of,
 )
 from rescore.errors import UserError
+from rescore.formats.segments import Segment
 from rescore.formats.times import Span
 from rescore.metrics import METRICS, Normaliser
 from tests.conftest import Run
@@ -170,9 +170,9 @@ def test_a_collar_changes_the_figure_and_the_signature(
 
 def test_sessions_differ_by_speakers_and_times() -> None:
     segments = [
-        Segment("a b", "x y", Span(0.0, 1.5)),
-        Segment("\u00e9/%", "", None),
-        Segment("1", "x", Span(0.1, 1e-7 + 0.1)),
+        Segment("x y", speaker="a b", span=Span(0.0, 1.5)),
+        Segment("", speaker="\u00e9/%"),
+        Segment("x", speaker="1", span=Span(0.1, 1e-7 + 0.1)),
     ]
     assert segments_of(text_of(segments)) == segments
     others = [
@@ -190,7 +190,6 @@ WRONG = {
     '[{"session_id": "a", "speaker": "b", "words": 3}]': "words is 3",
     '[{"session_id": "a", "words": "b"}]': "speaker is None",
     '[{"session_id": "a", "speaker": "b", "words": "c", "start_time": "x"}]': "time",
-    "[]": "no recording in it",
     "an owl hoots\n": "no speakers in it",
     "SPEAKER t 1 0.0 9.0 <NA> <NA> s0 <NA> <NA>\n": "an RTTM without words",
 }
@@ -211,6 +210,15 @@ def test_a_recording_without_reference_is_refused(tmp_path: Path) -> None:
         (tmp_path / f"{name}.stm").write_text(text)
     with pytest.raises(UserError, match="no reference for recording a of"):
         measured_sessions([str(tmp_path / "a.stm")], str(tmp_path / "b.stm"))
+
+
+def test_references_without_a_recording_are_refused(tmp_path: Path) -> None:
+    """An output without words has deletions; see `tests/laws/test_empty_files.py`."""
+    (tmp_path / "a.json").write_text("[]")
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "a.json", tmp_path / "folder"):
+        with pytest.raises(UserError, match="no recording in it"):
+            measured_sessions([str(path)], str(path))
 
 
 REFUSED = {

@@ -178,8 +178,8 @@ def test_a_list_has_no_order() -> None:
 
 
 def test_one_function_reads_a_line() -> None:
-    """The arrow of a list stands in one function of the package; one other place only
-    asks whether there is one.
+    """The arrow of a list stands in one function of the package; the reader of terms
+    refuses a second arrow.
     """
     places = [
         (path.name, function.name)
@@ -190,8 +190,7 @@ def test_one_function_reads_a_line() -> None:
         if isinstance(node, ast.Constant) and node.value == "=>"
     ]
     assert set(places) == {
-        ("listed.py", "form_and_term"),
-        ("listed.py", "load"),
+        ("wordlists.py", "form_and_term"),
         ("terms.py", "read_terms"),
     }
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rescore import formats
-from rescore.asr.formats.whole import read_systems
+from rescore.asr.whole import read_systems
 from rescore.cli.setup import search
 from rescore.errors import UserError
 from rescore.nbest import NbestList

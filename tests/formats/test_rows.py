@@ -9,7 +9,7 @@ import pytest
 
 from rescore.columns import FIRST_PASS, Role
 from rescore.errors import UserError
-from rescore.formats.rows import Joins, Row, RowFormat, lists_of
+from rescore.formats.rows import Joins, Row, RowFormat, as_list, lists_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.nbest import NbestList
 
@@ -123,3 +123,15 @@ def test_words_with_times() -> None:
     words = [("a", (0.0, 1.0)), ("b", (1.0, 1.5))]
     (nbest,) = lists(row(text="a b", words=words))
     assert nbest.hypotheses[0].times == ((0.0, 1.0), (1.0, 1.5))
+
+
+def test_a_whole_list_is_yielded_before_the_next_row_is_read() -> None:
+    def rows() -> Iterator[Row]:
+        yield from as_list([row(), row("u", "b")])
+        yield from as_list([row()])  # of the same id, and not joined
+        raise UserError("damaged")
+
+    read = lists_of(rows(), Plain(), InputWarnings())
+    assert shape([next(read), next(read)]) == [("u", 2), ("u", 1)]
+    with pytest.raises(UserError, match="damaged"):
+        next(read)

@@ -128,12 +128,12 @@ def test_each_set_has_a_line_in_each_command(rescore: Run) -> None:
         "run test.csv --dev dev.csv": ["test.csv", "dev.csv"],
         "tune dev.csv -o w.json": ["dev.csv"],
         "rerank test.csv --weights w.json -o out.jsonl": ["test.csv"],
-        "rerank test.csv --weights w.json --best out.txt -q": [],
+        "rerank test.csv --weights w.json --best out.text -q": [],
         "eval test.csv dev.csv": ["test.csv", "dev.csv"],
         "analyse test.csv --weights w.json": ["test.csv"],
         "confidence test.csv --weights w.json -o c.jsonl": ["test.csv"],
         "combine a.txt b.txt -o both.jsonl": ["a.txt", "b.txt"],
-        "eval out.txt --ref test.csv": ["out.txt"],
+        "eval out.text --ref test.csv": ["out.text"],
     }
     for command, names in commands.items():
         done = rescore(*command.split())

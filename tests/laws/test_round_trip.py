@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from rescore import formats
-from rescore.asr.formats.measured import measured_recordings
-from rescore.asr.formats.whole import read_systems
+from rescore.asr.measured import measured_recordings
+from rescore.asr.whole import read_systems
 from rescore.columns import Column
 from rescore.errors import UserError
 from rescore.files import PACKED

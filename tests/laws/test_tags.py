@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
-from rescore.asr.formats.measured import measured_recordings
 from rescore.asr.formats.systems import read_system
-from rescore.asr.formats.whole import read_systems
+from rescore.asr.measured import measured_recordings
+from rescore.asr.whole import read_systems
 from rescore.nbest import Hypothesis, NbestList
 
 CUE = "00:00:00.000 --> 00:00:02.000\n<|en|><|0.00|>an owl\n"

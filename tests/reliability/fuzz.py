@@ -34,9 +34,9 @@ from click import ClickException
 from rescore import Rescorer, formats
 from rescore.asr.combine import combine
 from rescore.asr.correct import Corrector
-from rescore.asr.formats.documents import kind_of, parts
-from rescore.asr.formats.measured import measured_recordings
-from rescore.asr.formats.whole import read_systems
+from rescore.asr.documents import kind_of, parts
+from rescore.asr.measured import measured_recordings
+from rescore.asr.whole import read_systems
 from rescore.cli.main import cli
 from rescore.errors import UserError
 from rescore.formats import read_references

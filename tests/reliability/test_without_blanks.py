@@ -19,9 +19,9 @@ from rescore import formats, pipeline
 from rescore.asr.combine import combine
 from rescore.asr.confidence import confidences
 from rescore.asr.features import RECOMBINED, RESPELLED
-from rescore.asr.formats.whole import Recording
 from rescore.asr.recombine import recombine
 from rescore.asr.systems import combined as as_one
+from rescore.asr.whole import Recording
 from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
 from rescore.lms.function import FunctionModel

@@ -15,7 +15,7 @@ from rescore.asr.systems import combined
 from rescore.columns import FIRST_PASS
 from rescore.metrics import METRICS
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning.agreement import Agreement
+from rescore.tuning.agreement import Agreement, without_majority
 from tests.conftest import Run
 
 WORDS = [f"w{number}" for number in range(300)]
@@ -229,3 +229,44 @@ def test_a_system_far_better_than_all_others_is_told(
     done = rescore("combine", *paths, "-o", "all.jsonl")
     assert done.returncode == 0, done.stderr
     assert ("a is estimated to be far better" in done.stderr) == is_far
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        ((0.06, 0.1, 0.1, 0.1), 0.3),  # not far better: half of all votes
+        ((0.04, 0.1, 0.1, 0.1), 1.0),  # below half of the median
+    ],
+)
+def test_one_system_alone_decides_only_if_it_is_far_better(
+    rates: tuple[float, ...], expected: float
+) -> None:
+    """The votes of C^-1 1 gave one of fourteen systems 1, all others 0.007 or less."""
+    votes = without_majority(np.array([1.0, 0.1, 0.1, 0.1]), np.array(rates))
+    assert votes.tolist() == pytest.approx([expected, 0.1, 0.1, 0.1])
+    equal = np.array([1.0, 0.5, 0.5])
+    assert without_majority(equal, np.array([0.1, 0.1, 0.1])).tolist() == equal.tolist()
+
+
+@pytest.mark.parametrize("own", [0.0, 0.002, 0.01])
+def test_relatives_of_almost_equal_quality_have_almost_equal_votes(own: float) -> None:
+    """The votes of C^-1 1 give one of two near relatives almost all votes."""
+    outputs = systems((0.1, 0.13, 0.16, 0.2, 0.25))
+    draw = random.Random(7)
+    relative = []
+    for nbest in outputs["a"]:
+        text = " ".join(heard(nbest.hypotheses[0].text.split(), own, draw))
+        relative.append(NbestList(nbest.id, [Hypothesis(text, {FIRST_PASS: 0.0})]))
+    outputs["r"] = relative
+    votes, _ = seen(outputs)
+    assert votes["r"] == pytest.approx(votes["a"], rel=0.15)
+    assert 0.3 < votes["a"] < 0.8
+
+
+def test_effective_number_of_voters() -> None:
+    outputs = systems((0.1, 0.1, 0.1))
+    result = Agreement(list(combined(outputs)), list(outputs), str.split)
+    assert result.voter_count == pytest.approx(3.0)
+    outputs["copy"] = outputs["c"]
+    result = Agreement(list(combined(outputs)), list(outputs), str.split)
+    assert result.voter_count == pytest.approx(3.6)

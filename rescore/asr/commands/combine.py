@@ -9,14 +9,10 @@ from pathlib import Path
 
 from rescore import formats
 from rescore.asr.combine import combine
-from rescore.asr.formats.contents import are_whole
-from rescore.asr.formats.measured import closest_readings
 from rescore.asr.formats.systems import read_system, read_table_of_systems
-from rescore.asr.formats.whole import (
-    Recording,
-    read_systems,
-)
+from rescore.asr.measured import closest_readings
 from rescore.asr.systems import combined, system_names
+from rescore.asr.whole import Recording, are_whole, read_systems
 from rescore.cli import options
 from rescore.cli.bridge import is_typed, refuse_beside
 from rescore.config import GROUPS, MEASURES, RunConfig
@@ -104,7 +100,8 @@ def command(
     A system is a file of 1-best texts or N-best lists of the same utterances, or a
     folder or file of whole recordings (CTM, STM, SRT, VTT, JSON of a service, text),
     which are cut into short pieces. One table with a column per system is read with
-    --field system=COLUMN for each. The table has an error rate of each system that
+    --field system=COLUMN for each; a column that names the system of each row is read
+    with a single --field system=COLUMN. The table has an error rate of each system that
     is estimated without references; without dev lists the votes follow from it.
     """
     plan = resolve(options.with_one_metric(options.configured(config)))
@@ -186,6 +183,11 @@ def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str
     reason = agreement.why_equal
     if metric.words is not None and reason:
         table += f"\n\nequal votes: {reason}"
+    elif metric.words is not None and agreement.voter_count < FEW_VOTERS < len(systems):
+        table += (
+            f"\n\nthe votes are worth {agreement.voter_count:.1f} equal votes: few of"
+            f" the {len(systems)} systems decide"
+        )
     return table
 
 
@@ -196,6 +198,8 @@ def _cells(estimate: Estimate | None) -> list[str]:
     return [f"{estimate.rate:.1f}", f"{estimate.low:.1f}-{estimate.high:.1f}"]
 
 
+FEW_VOTERS = 3
+"""The effective number of voters below which a line says how few systems decide."""
 FAR = 2.0
 """The factor from which on the estimates of the best two systems are far apart."""
 
@@ -245,7 +249,8 @@ def _lists(
         systems = dict(zip(names, systems.values(), strict=True))
         return _referred(combined(systems, words), inputs)
     names = system_names(own.systems, own.name)
-    if own.whole or are_whole(own.systems):
+    named = inputs.format_name
+    if own.whole or are_whole(own.systems, named, inputs.read_options):
         refuse_beside("whole")
         return _lists_of_recordings(own, inputs, names, words)
     paths = paced(own.systems, "read %d of %d outputs")

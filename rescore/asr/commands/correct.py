@@ -10,7 +10,7 @@ import click
 
 from rescore import formats
 from rescore.asr.correct import Change, Corrector
-from rescore.asr.formats.documents import KINDS, kind_of, parts
+from rescore.asr.documents import KINDS, kind_of, parts
 from rescore.cli import options
 from rescore.errors import OptionError
 from rescore.formats.source import Source
@@ -68,9 +68,9 @@ def command(own: Correction) -> None:
     rescore correct talks/ more.srt --words terms.txt -o corrected/
     recogniser | rescore correct - --words terms.txt
 
-    TEXT is a 1-best text, or a folder of them: plain lines, Kaldi text, trn, CTM, SRT
-    or VTT. The output has the same format, and new words have the times of those that
-    they replace.
+    TEXT is a 1-best text, or a folder of them: plain lines, Kaldi text, trn, CTM, STM,
+    SRT or VTT. The output has the same format, and new words have the times of the
+    words that they replace.
     """
     corrector = Corrector(WordList.load(Path(own.words)), own.threshold, case=own.case)
     targets = _targets(own)

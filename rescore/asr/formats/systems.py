@@ -15,10 +15,11 @@ from rescore.errors import UserError, counted
 from rescore.formats.matching import matched
 from rescore.formats.outputs import is_text
 from rescore.formats.reading import check_options
+from rescore.formats.records import options_by_system
 from rescore.formats.references import TextFile, best_lists, first_reading
-from rescore.formats.roles import SYSTEM
+from rescore.formats.roles import SYSTEM, KeysOfRoles, keys_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import are_numbers, check_ids
+from rescore.formats.text import are_numbers, are_rows, check_ids
 from rescore.formats.understood import Understood
 from rescore.ids import short
 from rescore.nbest import NbestList, as_first_pass
@@ -93,9 +94,7 @@ def _texts(source: Source) -> list[NbestList]:
         return best_lists(texts)
     if file.has_ids:
         return best_lists(file.kaldi_texts())
-    commas = {line.count(",") for line in file.lines}
-    is_csv = len(commas) == 1 and max(commas) > 1
-    if "\t" in file.lines[0] or is_csv:
+    if are_rows(file.lines):
         raise UserError(
             f"{source.name}: which column has the texts? Say it with --field text=NAME"
             f" ({file.lines[0][:80]})"
@@ -110,40 +109,39 @@ def _texts(source: Source) -> list[NbestList]:
 
 def read_table_of_systems(
     path: str,
-    fields: Mapping[str, str],
+    fields: KeysOfRoles,
     *,
     format_name: str | None = None,
     strict: bool = False,
     more: ReadOptions | None = None,
 ) -> dict[str, list[NbestList]]:
     """Return the lists of each system from one file that has a column, or a key, of
-    texts per system.
+    texts per system, or a column that names the system of each row.
 
     Args:
         path: The file, which is read once for each system.
         fields: As --field gives them: `system=NAME` for each system, and perhaps id,
-            ref and src.
+            ref and src. A single `system=NAME` is the column that names the systems.
         format_name: The format of the file; None to detect it.
         strict: Whether warnings about the input are errors.
         more: Options of formats beside the fields.
 
     Raises:
-        UserError: The fields have other roles or one system only, or the file is
-            damaged.
+        UserError: The fields have other roles, no column names several systems, or the
+            file is damaged.
     """
-    names = []
-    for role, key in fields.items():
+    names: list[str] = []
+    for role in fields:
         if role.startswith(SYSTEM):
-            names.append(key)
-        elif role not in ("id", "ref", "src"):
+            names += keys_of(fields, role)
+    if len(names) == 1:
+        return _systems_of_rows(path, fields, format_name, strict, more)
+    for role in fields:
+        if not role.startswith(SYSTEM) and role not in ("id", "ref", "src"):
             raise UserError(
                 f"--field {role}=... cannot stand beside --field system=NAME; give id,"
                 " ref and src only"
             )
-    if len(names) < 2:
-        raise UserError(
-            f"{path}: one system; repeat --field system=NAME for each column of texts"
-        )
     if not Source(path).is_regular:
         raise UserError(f"{path}: is read once for each system; give a file")
     systems: dict[str, list[NbestList]] = {}
@@ -159,6 +157,29 @@ def read_table_of_systems(
         for nbest in lists:
             _rank_by_order(nbest)
         systems[name] = lists
+    return systems
+
+
+def _systems_of_rows(
+    path: str,
+    fields: KeysOfRoles,
+    format_name: str | None,
+    strict: bool,
+    more: ReadOptions | None,
+) -> dict[str, list[NbestList]]:
+    """Return the lists of each system from a file in which a column names the system of
+    each row; the arguments are those of `read_table_of_systems`.
+    """
+    values = more.values if more else {}
+    options = ReadOptions(**{**values, "fields": fields})
+    systems = {}
+    for name, of_system in options_by_system(path, options).items():
+        try:
+            systems[name] = read_system(
+                path, format_name=format_name, strict=strict, options=of_system
+            )
+        except UserError as error:
+            raise UserError(f"system {name}: {error}") from None
     return systems
 
 

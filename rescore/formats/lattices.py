@@ -6,24 +6,20 @@ There is a file per utterance, or a folder of such files.
 
 from __future__ import annotations
 
-import heapq
 import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
-from itertools import islice
-from typing import NamedTuple
 
-from rescore.asr.formats.acoustic import ACOUSTIC, LANGUAGE, AcousticScale
-from rescore.columns import FIRST_PASS, Column
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
+from rescore.formats.acoustic import ACOUSTIC, LANGUAGE, AcousticScale
+from rescore.formats.graphs import SIZE, Link, Path, best_paths
+from rescore.formats.rows import ListSize, Row, RowFormat, as_list
 from rescore.formats.source import ReadOptions, Source
-from rescore.formats.text import ListSize, as_number, stem_of, strip_markup
-from rescore.nbest import Header, Hypothesis, NbestList
+from rescore.formats.text import as_number, stem_of, strip_markup
 
-SIZE = 100
-"""Hypotheses of a list, by default."""
 _LATTICE_FILE = re.compile(r"\.(?:slf|lat|htk)(?:\.gz|\.xz)?$")
 _BEGINNING = re.compile(
     r"(?:V|VERSION|U|UTTERANCE|N|NODES|SUBLAT|base|lmname|lmscale|start)=\S"
@@ -37,15 +33,42 @@ class Options(ListSize, AcousticScale):
     """
 
 
-def sniff(source: Source) -> bool:
-    """Return whether the first file begins as a lattice does."""
-    files = _files(source)
-    if not files:
+class _Lattices(RowFormat):
+    """A lattice, several lattices in one file, or a folder of such files."""
+
+    Options = Options
+    components = "lattice"
+
+    def sniff(self, source: Source) -> bool:
+        """Return whether the first file begins as a lattice does."""
+        files = _files(source)
+        if not files:
+            return False
+        for line in files[0].head.split("\n", 40)[:40]:
+            if line.strip() and not line.startswith("#"):
+                return _BEGINNING.match(line) is not None
         return False
-    for line in files[0].head.split("\n", 40)[:40]:
-        if line.strip() and not line.startswith("#"):
-            return _BEGINNING.match(line) is not None
-    return False
+
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the best --nbest-size (100) different texts of each lattice.
+
+        The score of a text is the score of its best path. The score of a path is the
+        sum over its links of `acscale a + lmscale l + ngscale n + prscale r + ...`,
+        with the scales of the header, and `wdpenalty` for each word.
+        --acoustic-scale replaces `acscale`. Scores are natural logs unless the header
+        has another `base`.
+
+        Args:
+            source: A lattice, several lattices in one file, or a folder.
+            options: The options of lattices.
+
+        Raises:
+            UserError: A lattice is damaged.
+        """
+        own = options.of(Options)
+        for file in _files(source):
+            for lattice in _lattices(file):
+                yield from lattice.rows(stem_of(file), own)
 
 
 def _files(source: Source) -> list[Source]:
@@ -56,28 +79,6 @@ def _files(source: Source) -> list[Source]:
     if source.is_folder:
         lattices = source.files(lambda path: bool(_LATTICE_FILE.search(path.name)))
     return lattices or source.files()
-
-
-def read(source: Source, options: ReadOptions) -> Iterator[NbestList]:
-    """Yield the best --nbest-size (100) different texts of each lattice.
-
-    The score of a text is the score of its best path. The score of a path is the sum
-    over its links of `acscale a + lmscale l + ngscale n + prscale r + ...`, with the
-    scales of the header, and `wdpenalty` for each word.
-    --acoustic-scale replaces `acscale`. Scores are natural logs unless the header has
-    another `base`.
-
-    Args:
-        source: A lattice, several lattices in one file, or a folder.
-        options: The options of lattices.
-
-    Raises:
-        UserError: A lattice is damaged.
-    """
-    own = options.of(Options)
-    for file in _files(source):
-        for lattice in _lattices(file):
-            yield lattice.nbest(stem_of(file), own)
 
 
 _COLUMNS = {
@@ -177,39 +178,6 @@ def _unescaped(match: re.Match[str]) -> str:
         return escaped.decode("latin-1")
 
 
-class _Link(NamedTuple):
-    """A link between two nodes, with a word."""
-
-    source: str
-    target: str
-    word: str
-    """Empty for silence."""
-    scores: dict[str, float]
-    """The score of each column, as a natural log."""
-
-
-class _Path(NamedTuple):
-    """A path from the start of a lattice to a node."""
-
-    score: float
-    words: int
-    """The number of its word sequence: paths with the same words have the same
-    number.
-    """
-    link: _Link | None
-    before: _Path | None
-    """The path without its last link."""
-
-    def links(self) -> list[_Link]:
-        """Return the links from the start to the node."""
-        links = []
-        path = self
-        while path.link is not None and path.before is not None:
-            links.append(path.link)
-            path = path.before
-        return links[::-1]
-
-
 @dataclass(slots=True)
 class _Lattice:
     """A lattice while it is read, and its best texts."""
@@ -219,7 +187,7 @@ class _Lattice:
     header: dict[str, str] = field(default_factory=dict)
     nodes: dict[str, dict[str, str]] = field(default_factory=dict)
     """The fields of each node, which apply to its links if the links lack them."""
-    links: list[_Link] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
 
     def link(self, fields: dict[str, str], place: str) -> None:
         """Add a link.
@@ -251,7 +219,7 @@ class _Lattice:
             if name in _COLUMNS:
                 column, _, _ = _COLUMNS[name]
                 scores[column] = self._log(value, f"{place}: {name}")
-        self.links.append(_Link(fields["S"], fields["E"], word, scores))
+        self.links.append(Link(fields["S"], fields["E"], word, scores))
 
     def _setting(self, name: str, default: float) -> float:
         """Return a number of the header."""
@@ -269,7 +237,7 @@ class _Lattice:
             raise UserError(f"{self.place}: base is {base:g}; expected more than 1")
         return score * math.log(base)
 
-    def nbest(self, name: str, options: Options) -> NbestList:
+    def rows(self, name: str, options: Options) -> list[Row]:
         """Return the best different texts.
 
         The id is the name in the header, as it stands.
@@ -279,23 +247,20 @@ class _Lattice:
             options: The number of texts, and the scale of the acoustic scores.
         """
         self._check_size()
-        utterance = self.header.get("U", "")
+        utterance = self.header.get("U", "") or name
         columns = {ACOUSTIC, LANGUAGE}
         for link in self.links:
             columns.update(link.scores)
-        hypotheses: dict[str, Hypothesis] = {}
+        texts: dict[str, Row] = {}
         for path in self._best(options.size or SIZE, options.acoustic_scale):
             links = path.links()
             text = strip_markup(" ".join(link.word for link in links if link.word))
             scores = {FIRST_PASS: path.score}
             for column in sorted(columns):
                 scores[column] = sum(link.scores.get(column, 0.0) for link in links)
-            # Of several spellings in subwords, the best counts.
-            hypotheses.setdefault(text, Hypothesis(text, scores))
-        header = Header(
-            records=dict.fromkeys(sorted(columns), Column.component("lattice"))
-        )
-        return NbestList(utterance or name, list(hypotheses.values()), header=header)
+            row = Row(utterance, self.place, text, scores, is_plain=True)
+            texts.setdefault(text, row)  # of spellings in subwords, the best counts
+        return as_list(texts.values())
 
     def _check_size(self) -> None:
         """Check that no node and no link is missing."""
@@ -314,12 +279,8 @@ class _Lattice:
                 f" {number}; truncated?"
             )
 
-    def _best(self, size: int, acoustic_scale: float | None) -> list[_Path]:
+    def _best(self, size: int, acoustic_scale: float | None) -> list[Path]:
         """Return the best paths with different words, the best first.
-
-        Each node gets its `size` best paths with different words, from the nodes before
-        it. This is exact: a path through a worse beginning has `size` better paths with
-        other words beside it.
 
         Args:
             size: The number of paths, at most.
@@ -331,19 +292,16 @@ class _Lattice:
         start = self._end("start", "into", sources - targets)
         end = self._end("end", "out of", targets - sources)
         into = self._scored_links(acoustic_scale)
-        paths = _Paths({start: [_Path(0.0, 0, None, None)]})
-        for node in nodes:
-            if node != start:
-                paths.reach(node, into.get(node, []), size)
-        if not paths.best.get(end):
+        paths = best_paths(nodes, into, start, end, size)
+        if not paths:
             raise UserError(
                 f"{self.place}: no path from the start to the end; is the file whole?"
             )
-        return paths.best[end]
+        return paths
 
     def _scored_links(
         self, acoustic_scale: float | None
-    ) -> dict[str, list[tuple[_Link, float]]]:
+    ) -> dict[str, list[tuple[Link, float]]]:
         """Return the possible links into each node, with their weighted scores."""
         scales = {}
         for column, scale, default in _COLUMNS.values():
@@ -354,7 +312,7 @@ class _Lattice:
         if "wdpenalty" in self.header:
             place = f"{self.place}: wdpenalty"
             penalty = self._log(self.header["wdpenalty"], place)
-        into: dict[str, list[tuple[_Link, float]]] = {}
+        into: dict[str, list[tuple[Link, float]]] = {}
         for link in self.links:
             score = 0.0
             for column, value in link.scores.items():
@@ -398,41 +356,4 @@ class _Lattice:
         return candidates.pop()
 
 
-@dataclass(slots=True)
-class _Paths:
-    """The best paths with different words from the start of a lattice."""
-
-    best: dict[str, list[_Path]]
-    """The paths to each node, the best first."""
-    sequences: dict[tuple[int, str], int] = field(default_factory=dict)
-    """The number of each word sequence, by its beginning and its last word."""
-
-    def reach(self, node: str, links: list[tuple[_Link, float]], size: int) -> None:
-        """Find the best paths to a node, after all nodes that lead to it.
-
-        Args:
-            node: The node.
-            links: The links into the node, with their scores.
-            size: The number of paths, at most.
-        """
-        ways = [self._extended(link, score) for link, score in links]
-        merged = heapq.merge(*ways, key=lambda path: -path.score)
-        self.best[node] = list(islice(_different(merged), size))
-
-    def _extended(self, link: _Link, score: float) -> Iterator[_Path]:
-        """Yield the paths through a link, the best first."""
-        for path in self.best.get(link.source, []):
-            words = path.words
-            if link.word:
-                new = len(self.sequences) + 1
-                words = self.sequences.setdefault((words, link.word), new)
-            yield _Path(path.score + score, words, link, path)
-
-
-def _different(paths: Iterator[_Path]) -> Iterator[_Path]:
-    """Yield the paths whose words no path before them has."""
-    seen = set()
-    for path in paths:
-        if path.words not in seen:
-            seen.add(path.words)
-            yield path
+LATTICE = _Lattices()

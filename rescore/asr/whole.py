@@ -9,57 +9,29 @@ names of the recordings in the other systems then tell the recording.
 from __future__ import annotations
 
 import logging
-import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
-from typing import NamedTuple
 
-from rescore import formats
-from rescore.asr.formats.contents import (
-    CtmWord,
-    ctm_words,
-    cue_words,
-    cues,
-    kind_of,
-    stm_lines,
-)
+from rescore.asr.pieces import File, Piece, is_json, read_file
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.references import (
-    AS_LETTERS,
-    FROM_LETTERS,
-    unescaped,
-)
+from rescore.formats.reading import check_options, named_table
+from rescore.formats.references import FROM_LETTERS
+from rescore.formats.segments import JSON, kind_of
 from rescore.formats.shaped import ShapeOptions
 from rescore.formats.source import (
-    TAGS,
     UNORDERED,
     UNTIMED,
     InputWarnings,
     ReadOptions,
     Source,
+    sniff,
 )
-from rescore.formats.text import (
-    TAG,
-    check_ids,
-    split_id,
-    split_trn,
-    stem_of,
-    undo_marks,
-)
-from rescore.formats.times import (
-    Span,
-    TimedWord,
-    Times,
-    filled,
-    spread,
-    time_order,
-    timed_pieces,
-)
-from rescore.nbest import as_first_pass, ranking
+from rescore.formats.text import are_rows
+from rescore.formats.times import Span, TimedWord, Times, filled, time_order
 
 log = logging.getLogger(__name__)
 
@@ -153,43 +125,6 @@ def _is_within(time: Times, spans: Sequence[Times]) -> bool:
     return any(first <= middle < last for first, last in spans)
 
 
-class _Piece(NamedTuple):
-    """Words of a recording that stand together in a file."""
-
-    name: str
-    """The recording, or the id of an utterance."""
-    words: list[str]
-    times: Sequence[Times] = ()
-    channel: str = ""
-    is_id: bool = False
-    segments: Sequence[tuple[str, Span, str]] = ()
-    spoken: Sequence[tuple[str, float]] = ()
-
-
-class _File(NamedTuple):
-    """A file of a system."""
-
-    place: str
-    """The name of the file, for errors."""
-    stem: str
-    """The name of the recording, if the file has one recording."""
-    pieces: list[_Piece]
-    by_id: Sequence[_Piece] = ()
-    """The pieces of a text, if the first words of its lines are ids. Other systems tell
-    whether they are.
-    """
-    has_ids: bool = False
-    """Whether these words look like ids."""
-    is_json: bool = False
-    """Whether the file is read as lists."""
-
-    def with_ids_once(self) -> _File:
-        """Return the file; first words that begin several lines are no ids."""
-        if len({piece.name for piece in self.by_id}) < len(self.by_id):
-            return self._replace(by_id=())
-        return self
-
-
 # --- systems -------------------------------------------------------------------------
 
 
@@ -216,17 +151,20 @@ def read_systems(
         UserError: A file is damaged, or a system has no recording, or has a recording
             in two files.
     """
+    options = options or ReadOptions()
     warnings = InputWarnings(strict)
-    systems = []
-    for path in paths:
-        sources = Source(path, warnings).files()
-        systems.append([_read_file(source, options) for source in sources])
-    has_shape = options is not None and options.of(ShapeOptions).shape is not None
-    if has_shape and not any(file.is_json for files in systems for file in files):
-        raise UserError("--shape describes JSON, and no output is JSON; leave it out")
-    for path in references:
-        systems.append([_read_file(file) for file in Source(path, warnings).files()])
     paths = [*paths, *references]
+    inputs = [Source(path, warnings) for path in paths]
+    files_of = [source.files() for source in inputs]
+    outputs = files_of[: len(paths) - len(references)]
+    _check_options(outputs, options)
+    systems: list[list[File]] = []
+    for source, sources in zip(inputs, files_of, strict=True):
+        own = options if len(systems) < len(outputs) else ReadOptions()
+        files = [read_file(file, own, strict) for file in sources]
+        if source.is_folder:
+            files = [file._replace(in_folder=True) for file in files]
+        systems.append(files)
     systems = _identified(systems)
     names: set[str] = set()
     for files in systems:
@@ -246,7 +184,28 @@ def read_systems(
     return every
 
 
-def _pieces_of(files: Iterable[_File]) -> Iterator[_Piece]:
+def _check_options(outputs: Iterable[Sequence[Source]], options: ReadOptions) -> None:
+    """See once, for all files, that a reader of lists takes each option.
+
+    Args:
+        outputs: The files of each system.
+        options: The options of formats.
+
+    Raises:
+        OptionError: No reader takes an option.
+    """
+    if not options.values:
+        return
+    lists: list[Source] = []
+    for sources in outputs:
+        lists += filter(is_json, sources)
+    if lists:
+        check_options(lists, None, FIRST_PASS, options)
+    elif options.of(ShapeOptions).shape is not None:
+        raise UserError("--shape describes JSON, and no output is JSON; leave it out")
+
+
+def _pieces_of(files: Iterable[File]) -> Iterator[Piece]:
     """Yield the pieces of all files of a system."""
     for file in files:
         yield from file.pieces
@@ -273,7 +232,7 @@ class _Names:
         return utterance
 
 
-def _identified(systems: Sequence[Sequence[_File]]) -> list[list[_File]]:
+def _identified(systems: Sequence[Sequence[File]]) -> list[list[File]]:
     """Return the systems, in which the pieces of a text have ids if the other systems
     know the first words of its lines as ids.
     """
@@ -283,7 +242,10 @@ def _identified(systems: Sequence[Sequence[_File]]) -> list[list[_File]]:
     for files in systems:
         own = {piece.name for piece in _pieces_of(files)}
         for file in files:
-            own |= {piece.name for piece in file.by_id}
+            if file.offers_ids:
+                own |= {piece.name for piece in file.by_id}
+            if file.is_numbered or not file.pieces:
+                own.add(file.stem)
         names.append(own)
     identified = []
     for rank, files in enumerate(systems):
@@ -294,7 +256,7 @@ def _identified(systems: Sequence[Sequence[_File]]) -> list[list[_File]]:
     return identified
 
 
-def _check_repeated(systems: Sequence[Sequence[_File]]) -> None:
+def _check_repeated(systems: Sequence[Sequence[File]]) -> None:
     """Check that no line of a text has the id of another line, if other systems name
     most of its ids.
 
@@ -322,10 +284,17 @@ def _check_repeated(systems: Sequence[Sequence[_File]]) -> None:
                 )
 
 
-def _pieces(file: _File, others: _Names) -> list[_Piece]:
+def _pieces(file: File, others: _Names) -> list[Piece]:
     """Return the pieces of a file, by their ids if other systems know most ids, or if
     `rescore combine` wrote them.
+
+    A file without ids, and an empty file of a form that names its recordings, is the
+    recording that it is called after, if other systems have that recording.
     """
+    if file.stem in others and (file.is_numbered or not file.pieces):
+        return file.as_recording()
+    if file.is_numbered and not any(piece.name in others for piece in file.pieces):
+        return file.as_recording()
     ids = [piece.name for piece in file.by_id]
     known = sum(others.named_by(name) in others for name in ids)
     if 2 * known > len(ids) and (file.has_ids or file.stem not in others):
@@ -343,7 +312,7 @@ def _pieces(file: _File, others: _Names) -> list[_Piece]:
     return pieces
 
 
-def _with_channels(systems: Iterable[Sequence[_File]]) -> set[str]:
+def _with_channels(systems: Iterable[Sequence[File]]) -> set[str]:
     """Return the recordings of which a system has several channels."""
     split: set[str] = set()
     for files in systems:
@@ -356,7 +325,7 @@ def _with_channels(systems: Iterable[Sequence[_File]]) -> set[str]:
 
 
 def _joined(
-    files: Sequence[_File], known: _Names, split: Set[str], warnings: InputWarnings
+    files: Sequence[File], known: _Names, split: Set[str], warnings: InputWarnings
 ) -> dict[str, Recording]:
     """Return the recordings of a system.
 
@@ -367,7 +336,7 @@ def _joined(
         warnings: Collects repairs.
     """
     where: dict[str, str] = {}
-    pieces: dict[str, list[_Piece]] = {}
+    pieces: dict[str, list[Piece]] = {}
     for file in files:
         for piece in file.pieces:
             name = known.named_by(piece.name) if piece.is_id else piece.name
@@ -387,7 +356,7 @@ def _joined(
     return recordings
 
 
-def _recording(pieces: Sequence[_Piece]) -> Recording:
+def _recording(pieces: Sequence[Piece]) -> Recording:
     """Return the pieces of a recording together."""
     recording = Recording()
     for piece in pieces:
@@ -401,8 +370,8 @@ def _recording(pieces: Sequence[_Piece]) -> Recording:
 
 
 def _timed(
-    pieces: Sequence[_Piece], place: str, warnings: InputWarnings
-) -> Sequence[_Piece]:
+    pieces: Sequence[Piece], place: str, warnings: InputWarnings
+) -> Sequence[Piece]:
     """Return the pieces of a recording in the order of their times; words without times
     share the time between their neighbours.
 
@@ -451,229 +420,54 @@ def is_unscored(text: str) -> bool:
     return any(mark in text.lower() for mark in _UNSCORED)
 
 
-# --- files ---------------------------------------------------------------------------
+# --- whole recordings or utterances --------------------------------------------------
+
+_WHOLE = ("ctm", "stm", "srt", "rttm", "seglst", "folder")
+"""Forms of files that name recordings, and a folder with a file for each recording."""
+_DOCUMENTS = ("whisper", "speech", "parakeet")
+"""Formats whose files are each of one recording."""
+_TABLE = "table"
 
 
-def _read_file(source: Source, options: ReadOptions | None = None) -> _File:
-    """Return the pieces of a file of any format, without tags such as `<|en|>`.
+def are_whole(
+    paths: Sequence[str | Path],
+    format_name: str | None = None,
+    options: ReadOptions | None = None,
+) -> bool:
+    """Return whether outputs are of whole recordings.
+
+    They are if one has times, or is a folder or document of recordings; or if all are
+    plain texts with different numbers of lines. Tables are lists.
 
     Args:
-        source: The file.
-        options: The options of formats, for JSON; None for the defaults.
+        paths: The output of each system.
+        format_name: The format of lists that the user names; None detects the format.
+        options: The options of formats.
     """
-    file = _read_pieces(source, options)
-    pieces = [_without_tags(piece, source) for piece in file.pieces]
-    by_id = [_without_tags(piece, None) for piece in file.by_id]
-    return file._replace(pieces=pieces, by_id=by_id)
+    kinds = set()
+    lengths = set()
+    for source in map(Source, paths):
+        if not source.is_folder and not source.is_regular:
+            continue  # it cannot be read twice
+        kind = format_name or _form_of(source, options)
+        if kind in (*_WHOLE, *_DOCUMENTS):
+            return True
+        kinds.add(kind)
+        if kind == "plain":
+            lengths.add(sum(1 for _ in source.filled()))
+    return kinds == {"plain"} and len(lengths) > 1
 
 
-def _without_tags(piece: _Piece, source: Source | None) -> _Piece:
-    """Return a piece without tags in its words.
-
-    Args:
-        piece: The piece.
-        source: The file, which tells a repair; None if another piece with these words
-            has told it.
+def _form_of(source: Source, options: ReadOptions | None) -> str:
+    """Return the format of an output: of lists, else the form of a text, or
+    "folder".
     """
-    if not any(TAG.search(word) for word in piece.words):
-        return piece
-    if source is not None:
-        source.warnings.add("text", TAGS, f"{source.name}: {piece.name}")
-    words = []
-    times = []
-    has_times = len(piece.times) == len(piece.words)
-    for place, word in enumerate(piece.words):
-        rest = TAG.sub("", word)
-        if rest:
-            words.append(rest)
-        if rest and has_times:
-            times.append(piece.times[place])
-    spoken = [(TAG.sub("", text), middle) for text, middle in piece.spoken]
-    spoken = [(text, middle) for text, middle in spoken if text]
-    return piece._replace(words=words, times=times, spoken=spoken)
-
-
-def _read_pieces(source: Source, options: ReadOptions | None) -> _File:
-    """Return the pieces of a file of any format, with tags."""
+    if source.is_folder:
+        return sniff(source) or "folder"
     kind = kind_of(source)
-    stem = stem_of(source)
-    if kind == "json":
-        pieces = list(_lists(source, options))
-        return _File(source.name, stem, pieces, is_json=True)
-    if kind in _READERS:
-        return _File(source.name, stem, list(_READERS[kind](source)))
-    placed = list(source.filled())
-    lines = [line for _, line in placed]
-    if kind == "trn":
-        lines = [line for line in lines if not line.startswith(";;")]
-    if ".trn" in source.path.name:
-        _check_trn(placed)
-    texts = [_Piece(stem, _words(line)) for line in lines] or [_Piece(stem, [])]
-    if kind == "plain":
-        check_ids(placed)
-    if kind != "trn":
-        return _File(
-            source.name, stem, texts, _with_first_words(lines), kind == "kaldi"
-        )
-    by_id = []
-    for line in lines:
-        split = split_trn(line)
-        if split:
-            by_id.append(_Piece(split[1], _words(split[0]), is_id=True))
-    has_name = len(lines) > 1 or ".trn" in source.path.name
-    is_trn = len(lines) == len(by_id) and has_name
-    return _File(source.name, stem, by_id if is_trn else texts, by_id, is_trn)
-
-
-def _check_trn(placed: Sequence[tuple[str, str]]) -> None:
-    """Check that all lines of a file called trn have ids, or none has.
-
-    Args:
-        placed: The places of the lines, and the lines.
-
-    Raises:
-        UserError: A line has no id, and another has one.
-    """
-    texts = [(place, line) for place, line in placed if not line.startswith(";;")]
-    without = [place for place, line in texts if split_trn(line) is None]
-    if without and len(without) < len(texts):
-        raise UserError(
-            f"{without[0]}: does not end in an id in brackets, as other lines of the"
-            " file do; add the id, or name the file .txt if it is one recording"
-        )
-
-
-def _words(text: str) -> list[str]:
-    """Return the words of a line of text, without marks and escapes."""
-    return unescaped(undo_marks(text)).split()
-
-
-def _with_first_words(lines: Iterable[str]) -> list[_Piece]:
-    """Return lines as pieces whose ids are their first words; nothing if these words
-    number the lines.
-    """
-    pieces = []
-    for line in lines:
-        name, text = split_id(line)
-        if re.fullmatch(r"\d+\W?", name):
-            return []
-        pieces.append(_Piece(name, _words(text), is_id=True))
-    return pieces
-
-
-def _ctm(source: Source) -> Iterator[_Piece]:
-    """Yield the pieces of a CTM: the words of a channel up to a long silence."""
-    pieces: dict[tuple[str, str], list[CtmWord]] = {}
-    for word in _in_order_of_time(list(ctm_words(source)), source):
-        waiting = pieces.setdefault((word.cells[0], word.cells[1]), [])
-        if waiting and not word.goes_on(waiting[-1].end, len(waiting)):
-            yield _ctm_piece(waiting)
-            waiting.clear()
-        waiting.append(word)
-    yield from map(_ctm_piece, pieces.values())
-
-
-def _in_order_of_time(words: list[CtmWord], source: Source) -> list[CtmWord]:
-    """Return the words of a CTM, in which the words of each channel are in the order of
-    their starts.
-
-    A CTM with alternatives stays as it is: their lines belong together.
-    """
-    channels: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
-    for place, word in enumerate(words):
-        if word.spoken is None or word.word == "@":
-            return words
-        channels[word.cells[0], word.cells[1]].append(place)
-    ordered = list(words)
-    for (name, channel), places in channels.items():
-        order = time_order([words[place].start for place in places])
-        if order is None:
-            continue
-        what = f"{source.name}: recording {name}, channel {channel}"
-        source.warnings.add("recording", UNORDERED, what)
-        for place, number in zip(places, order, strict=True):
-            ordered[place] = words[places[number]]
-    return ordered
-
-
-def _ctm_piece(words: Sequence[CtmWord]) -> _Piece:
-    """Return words of a channel as a piece; the empty word `@` is none of its words."""
-    name, channel = words[0].cells[:2]
-    said = [word for word in words if word.word != "@"]
-    letters = [word.letters for word in said]
-    times = [(word.start, word.end) for word in said]
-    spoken = [word.spoken for word in words if word.spoken]
-    return _Piece(name, letters, times, channel.upper(), spoken=spoken)
-
-
-def _stm(source: Source) -> list[_Piece]:
-    """Return the segments of an STM, sorted by their start; the words of a segment
-    share its time by letters.
-    """
-    segments: list[tuple[float, _Piece]] = []
-    for line in stm_lines(source):
-        words = line.text.split()
-        segment = [(line.speaker, line.span, " ".join(words))]
-        times = spread(words, line.span)
-        channel = line.channel.upper()
-        piece = _Piece(line.recording, words, times, channel, segments=segment)
-        segments.append((line.span.start, piece))
-    segments.sort(key=lambda segment: segment[0])
-    return [piece for _, piece in segments]
-
-
-def _subtitles(source: Source) -> list[_Piece]:
-    """Return the cues of subtitles; the words of a cue share its time by letters."""
-    stem = stem_of(source)
-    pieces = []
-    for span, lines in cues(source):
-        if span:
-            words = _as_letters(cue_words(lines))
-            pieces.append(_Piece(stem, words, spread(words, span)))
-    if not pieces and "-->" not in source.head:
-        raise UserError(
-            f"{source.name}: no subtitle in it; expected lines `00:00:01.000 -->"
-            " 00:00:02.500`"
-        )
-    return pieces or [_Piece(stem, [])]
-
-
-def _lists(source: Source, options: ReadOptions | None) -> Iterator[_Piece]:
-    """Yield the best hypothesis of each list, in the order of the file."""
-    stem = stem_of(source)
-    for nbest in formats.iterate([source], options=options):
-        nbest = as_first_pass(nbest)
-        best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
-        name = nbest.recording or nbest.id
-        is_id = nbest.recording is None and nbest.id != stem
-        times = _word_times(best.text, best.times)
-        yield _Piece(name, _as_letters(best.text.split()), times, is_id=is_id)
-
-
-def _as_letters(words: Iterable[str]) -> list[str]:
-    """Return the words of a file without alternatives, for `Recording.markup`."""
-    return [word.translate(AS_LETTERS) for word in words]
-
-
-def _word_times(text: str, times: Sequence[Times]) -> list[Times]:
-    """Return the times of the words between blanks, of a text whose `timed_pieces` have
-    times: letters of Chinese, Japanese and Thai have times of their own.
-    """
-    if not times:
-        return []
-    spans: list[Times] = []
-    pieces = timed_pieces(text)
-    for piece, (start, end) in zip(pieces, times, strict=True):
-        if spans and not piece[:1].isspace():
-            spans[-1] = (spans[-1][0], end)
-        else:
-            spans.append((start, end))
-    return spans
-
-
-_READERS: Mapping[str, Callable[[Source], Iterable[_Piece]]] = {
-    "ctm": _ctm,
-    "stm": _stm,
-    "srt": _subtitles,
-}
-"""Readers of the files that name their recordings, by the format."""
+    if kind not in (JSON, "plain"):
+        return kind
+    lines = source.head.splitlines()[:-1]  # the last may be cut
+    if are_rows(lines) or source.path.suffix in (".csv", ".tsv"):
+        kind = _TABLE
+    return named_table(source, options) or sniff(source) or kind

@@ -5,53 +5,40 @@ the brain-to-text server. `shapes.toml` describes recognisers that write JSON.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from rescore.columns import FIRST_PASS, Column
 from rescore.errors import UserError
 from rescore.files import loads
-from rescore.formats.rows import Row, RowFormat
+from rescore.formats.rows import Joins, ListSize, Row, RowFormat, as_list, in_portions
 from rescore.formats.shaped import results_of, span_beside
 from rescore.formats.shapes import Shape, shipped
 from rescore.formats.source import JsonPeek, Place, ReadOptions, Source
 from rescore.formats.tables import NUMBER
-from rescore.formats.text import (
-    ListSize,
-    Part,
-    as_number,
-    grouped,
-    literal_words,
-    portions,
-    strip_markup,
-)
-from rescore.formats.times import Times, piece_times
+from rescore.formats.text import as_number, literal_words, strip_markup
+from rescore.formats.times import TimedWord
 from rescore.ids import SOUNDS
-from rescore.nbest import Header, Hypothesis, NbestList
 
 _RECOG = re.compile(r"\s*(\S+):\s+(ref|hyp|timestamp_ref|timestamp_hyp)=(.*)")
 
 
-class _Icefall:
+class _Icefall(RowFormat):
     """icefall (k2) recogs files: lines `cut-id:<TAB>ref=['A', 'B']` and
     `cut-id:<TAB>hyp=['A', 'C']`.
     """
 
+    adds_references = True
+
     def sniff(self, source: Source) -> bool:
         return _RECOG.match(source.head) is not None
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield a list for each cut, whose lines stand together.
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the references and hypotheses of each cut, whose lines stand together.
 
-        Several `hyp` lines are several hypotheses. There are no scores.
+        Several `hyp` lines are several hypotheses. There are no scores. A hypothesis is
+        yielded when the line behind it, which may hold its times, is read. A hypothesis
+        behind a second reference begins another list.
         """
-        yield from grouped(self._entries(source), more_references=True)
-
-    def _entries(self, source: Source) -> Iterator[Part]:
-        """Yield each line as a list of a reference or a hypothesis, with its id; a
-        hypothesis when the line behind it, which may hold its times, is read. A
-        hypothesis behind a second reference begins another list.
-        """
-        waiting: tuple[str, Hypothesis, str, bool] | None = None
+        waiting: Row | None = None
         heard = ""
         is_again = False
         for place, line in source.filled():
@@ -63,36 +50,30 @@ class _Icefall:
             name, kind, value = match.groups()
             if kind == "timestamp_ref":
                 continue
-            if waiting is not None and kind == "timestamp_hyp" and waiting[0] == name:
-                waiting[1].times = _word_times(waiting[1].text, value, place)
+            if waiting is not None and kind == "timestamp_hyp" and waiting.id == name:
+                waiting.words = _timed_words(waiting.text or "", value, place)
                 continue
             if waiting is not None:
-                yield _heard(*waiting)
+                yield waiting
                 waiting = None
             if kind == "ref":
-                nbest = NbestList(name, [], (literal_words(value, place),))
-                yield Part(name, nbest, place)
+                yield Row(name, place, references=(literal_words(value, place),))
                 is_again = name == heard
             elif kind == "hyp":
-                text = strip_markup(literal_words(value, place))
-                waiting = (name, Hypothesis(text), place, not is_again)
+                joins = Joins.NEVER if is_again else Joins.SAME_ID
+                waiting = Row(name, place, literal_words(value, place), joins=joins)
                 heard = name
                 is_again = False
         if waiting is not None:
-            yield _heard(*waiting)
-
-
-def _heard(name: str, hypothesis: Hypothesis, place: str, is_listed: bool) -> Part:
-    """Return a line of a hypothesis."""
-    return Part(name, NbestList(name, [hypothesis]), place, is_listed)
+            yield waiting
 
 
 _TIMES = Shape(name="icefall", times="[]")
 """Starts of words, or pairs of start and end."""
 
 
-def _word_times(text: str, value: str, place: str) -> tuple[Times, ...]:
-    """Return the times of a hypothesis.
+def _timed_words(text: str, value: str, place: str) -> Sequence[TimedWord]:
+    """Return the words of a hypothesis with their times.
 
     Args:
         text: The text.
@@ -100,13 +81,13 @@ def _word_times(text: str, value: str, place: str) -> tuple[Times, ...]:
         place: The file and line, for messages.
     """
     times = loads(value.replace("(", "[").replace(")", "]"), place, line=True)
-    words = text.split()
+    words = strip_markup(text).split()
     if not isinstance(times, list) or len(times) != len(words):
         return ()
     timed = []
     for number, word in enumerate(words):
         timed.append((word, span_beside(_TIMES, times, number, place)))
-    return piece_times(text, timed)
+    return timed
 
 
 class _Sherpa(RowFormat):
@@ -158,7 +139,7 @@ def _wave_file(line: str) -> str:
     return ""
 
 
-class _Wenet:
+class _Wenet(RowFormat):
     """WeNet's `decoder_main --output_nbest`: a line `wav ID`, then `candidate SCORE
     TEXT` for each hypothesis.
     """
@@ -172,38 +153,36 @@ class _Wenet:
             return "\ncandidate " in source.head
         return second == "candidate"
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield a list for each wave file; the score is the total, a natural log.
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the hypotheses of each wave file; the score is the total, a natural
+        log.
 
         WeNet leaves empty texts out: no candidate is one empty text.
         """
-        for nbest in grouped(self._entries(source)):
-            nbest.hypotheses = nbest.hypotheses or [Hypothesis("", {FIRST_PASS: 0.0})]
-            yield nbest
-
-    def _entries(self, source: Source) -> Iterator[Part]:
-        """Yield each line as a list of at most one hypothesis, with its id; the line of
-        a wave file begins a list.
-        """
+        empty: Row | None = None
         name = ""
         for place, line in source.filled():
             mark, _, rest = line.partition(" ")
             if mark == "wav" and rest.strip():
+                if empty is not None:
+                    yield empty
                 name = rest.strip()
-                yield Part(name, NbestList(name, []), place, is_listed=False)
+                yield Row(name, place, joins=Joins.NEVER)
+                empty = Row(name, place, "", total=0.0)
             elif mark == "candidate" and name:
+                empty = None
                 score, _, text = rest.partition(" ")
-                scores = {FIRST_PASS: as_number(score, place)}
-                hypothesis = Hypothesis(strip_markup(text), scores)
-                yield Part(name, NbestList(name, [hypothesis]), place)
+                yield Row(name, place, text, total=as_number(score, place))
             else:
                 raise UserError(f"{place}: expected `wav ID` or `candidate SCORE TEXT`")
+        if empty is not None:
+            yield empty
 
 
 _WIDTH = re.compile(r"width(\d+)")
 
 
-class _NemoBeams:
+class _NemoBeams(RowFormat):
     """NeMo's beams file: `text<TAB>score` lines, the same number of them for each
     utterance.
     """
@@ -221,8 +200,8 @@ class _NemoBeams:
                 return False
         return bool(lines)
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield a list for each beam; ids are numbers from 1.
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the hypotheses of each beam; ids are numbers from 1.
 
         The width of the beam is in the file's name, or given by --nbest-size.
         """
@@ -235,24 +214,25 @@ class _NemoBeams:
                 f"{source.name}: how many lines has an utterance? Say it with"
                 " --nbest-size N (the beam width)"
             )
-        yield from portions(self._hypotheses(source), size, source.name)
+        return in_portions(self._lines(source), size, source.name)
 
-    def _hypotheses(self, source: Source) -> Iterator[Hypothesis]:
+    def _lines(self, source: Source) -> Iterator[Row]:
         """Yield the hypothesis of each line."""
         for number, line in enumerate(source.lines(), 1):
             place = f"{source.name}: line {number}"
             text, tab, score = line.rpartition("\t")
             if not tab:
                 raise UserError(f"{place}: expected `text<TAB>score`")
-            scores = {FIRST_PASS: as_number(score, place)}
-            yield Hypothesis(strip_markup(text), scores)
+            yield Row("", place, text, total=as_number(score, place))
 
 
-class _BrainToText:
+class _BrainToText(RowFormat):
     """Answers of the brain-to-text language model server: a line per trial, five fields
     per hypothesis, which are its text and its acoustic, n-gram, LLM and total scores,
     with semicolons between all fields.
     """
+
+    components = "brain-to-text"
 
     def sniff(self, source: Source) -> bool:
         # four: the line is damaged
@@ -264,38 +244,30 @@ class _BrainToText:
             and not NUMBER.fullmatch(fields[0])
         )
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield a list for each line, numbered from 1.
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the hypotheses of each line; lists are numbered from 1.
 
         The total is the first pass; the other scores become columns. An empty line is
         an empty text.
         """
         for number, line in enumerate(source.lines(), 1):
             place = f"{source.name}: line {number}"
-            fields = line.split(";") if line.strip() else ["", "0", "0", "0", "0"]
-            if len(fields) % 5:
+            cells = line.split(";") if line.strip() else ["", "0", "0", "0", "0"]
+            if len(cells) % 5:
                 raise UserError(
-                    f"{place}: {len(fields)} fields; expected"
+                    f"{place}: {len(cells)} fields; expected"
                     " `text;acoustic;ngram;llm;total` per hypothesis"
                 )
-            hypotheses = list(self._hypotheses(fields, place))
-            yield NbestList(str(number), hypotheses, header=_PARTS, place=place)
-
-    def _hypotheses(self, fields: list[str], place: str) -> Iterator[Hypothesis]:
-        """Yield a hypothesis for each five fields."""
-        for first in range(0, len(fields), 5):
-            text, *parts, total = fields[first : first + 5]
-            scores = {FIRST_PASS: as_number(total, place)}
-            for name, part in zip(_PARTS.records, parts, strict=True):
-                scores[name] = as_number(part, place, name)
-            yield Hypothesis(strip_markup(text), scores)
-
-
-_PARTS = Header(
-    records=dict.fromkeys(
-        ("acoustic", "ngram", "llm"), Column.component("brain-to-text")
-    )
-)
+            rows = []
+            for first in range(0, len(cells), 5):
+                text, *parts, total = cells[first : first + 5]
+                scores = {}
+                for name, part in zip(("acoustic", "ngram", "llm"), parts, strict=True):
+                    scores[name] = as_number(part, place, name)
+                rows.append(
+                    Row(str(number), place, text, scores, as_number(total, place))
+                )
+            yield from as_list(rows)
 
 
 ICEFALL = _Icefall()

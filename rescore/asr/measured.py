@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 
 from rapidfuzz.distance import Levenshtein
 
-from rescore.asr.formats.whole import Recording, is_unscored, read_systems
+from rescore.asr.whole import Recording, is_unscored, read_systems
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.references import cheapest, readings
@@ -55,7 +55,7 @@ def measured_recordings(
         )
     measured: list[list[NbestList]] = []
     for path, (expected, heard) in zip(outputs, systems, strict=True):
-        _check_names(references, expected, path, heard)
+        check_recordings(references, expected, path, heard)
         lists: list[NbestList] = []
         for name, reference in expected.items():
             output = heard.get(name, Recording())
@@ -76,21 +76,28 @@ def _have_segments(
     )
 
 
-def _check_names(
-    references: str,
-    expected: Mapping[str, Recording],
-    path: str,
-    heard: Mapping[str, Recording],
+def check_recordings(
+    references: str, expected: Collection[str], path: str, heard: Collection[str]
 ) -> None:
     """Check that all recordings of an output have references; warn of recordings
     without output.
+
+    Args:
+        references: The file or folder of references.
+        expected: The names of their recordings.
+        path: The output.
+        heard: The names of its recordings.
+
+    Raises:
+        UserError: A recording has no reference.
     """
-    unknown = sorted(heard.keys() - expected.keys())
+    unknown = sorted(set(heard).difference(expected))
     if unknown:
         raise UserError(
-            f"{references}: no reference for recording {unknown[0]} of {path}"
+            f"{references}: no reference for recording {unknown[0]} of {path}; give"
+            " references of all recordings as --ref"
         )
-    absent = sorted(expected.keys() - heard.keys())
+    absent = sorted(set(expected).difference(heard))
     if absent:
         log.warning(
             "%s: no output for recording %s (%d missing); its words are deletions",

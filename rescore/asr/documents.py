@@ -1,26 +1,26 @@
 """1-best texts that are read piece by piece and written back in their own format, with
 words replaced and times kept.
 
-Formats: trn, Kaldi text, plain lines, CTM, and subtitles (SRT; VTT is written alike).
-pysubs2 would number cues again, drop styles and positions, and make words of notes.
+Formats: trn, Kaldi text, plain lines, CTM, STM, and subtitles (SRT; VTT is written
+alike). pysubs2 would number cues again, drop styles and positions, and make words of
+notes.
 """
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from rescore.asr.formats import contents
-from rescore.asr.formats.contents import CtmWord, ctm_word, cues
 from rescore.errors import UserError
+from rescore.formats import segments
+from rescore.formats.segments import JSON, READERS, Segment, goes_on
 from rescore.formats.source import Source
-from rescore.formats.text import as_number, split_trn, stem_of
+from rescore.formats.text import as_number
 from rescore.formats.times import spread
 from rescore.lms.neighbours import recording
 
-KINDS = ("plain", "kaldi", "trn", "ctm", "srt")
+KINDS = ("plain", "kaldi", "trn", "ctm", "stm", "srt")
 """Formats that can be read and written back."""
 
 
@@ -76,8 +76,8 @@ def kind_of(source: Source) -> str:
     Raises:
         UserError: The document is JSON, or a folder.
     """
-    kind = contents.kind_of(source)
-    if kind == "json":
+    kind = segments.kind_of(source)
+    if kind in (JSON, "seglst"):
         raise UserError(
             f"{source.name}: is JSON; correct its words as CTM: rescore rerank"
             f" {source.name} --best words.ctm"
@@ -95,9 +95,21 @@ def parts(source: Source, kind: str) -> Iterator[Part]:
     """
     if kind == "ctm":
         return _ctm_parts(source)
-    if kind == "srt":
-        return _subtitle_parts(source)
-    return _line_parts(source, kind)
+    return _parts(source, kind)
+
+
+def _parts(source: Source, kind: str) -> Iterator[Part]:
+    """Yield one part for each line or cue. Empty lines count as lines of a text, and
+    not as cues.
+    """
+    number = 0
+    for place in READERS[kind](source):
+        if kind != "srt" or isinstance(place, Segment):
+            number += 1
+        if isinstance(place, Segment):
+            yield _part(place, number)
+        else:
+            yield _verbatim(place)
 
 
 def _verbatim(line: str) -> Part:
@@ -105,63 +117,23 @@ def _verbatim(line: str) -> Part:
     return Part(None, lambda changes: f"{line}\n")
 
 
-# --- lines ---------------------------------------------------------------------------
+def _part(segment: Segment, number: int) -> Part:
+    """Return the text of a line or cue.
 
-
-def _line_parts(source: Source, kind: str) -> Iterator[Part]:
-    """Yield one part for each line."""
-    stem = stem_of(source)
-    for number, line in enumerate(source.lines(), 1):
-        yield _line_part(line, number, stem, kind)
-
-
-def _line_part(line: str, number: int, stem: str, kind: str) -> Part:
-    """Return a line of trn or Kaldi text, or a plain line."""
-    if not line.strip() or (kind == "trn" and line.startswith(";;")):
-        return _verbatim(line)
-    name = str(number)
-    of = stem
-    begin = 0
-    end = len(line)
-    if kind == "trn":
-        split = split_trn(line)
-        if split:
-            end = len(split[0])
-            name = split[1]
-            of = recording(name)
-    elif kind == "kaldi":
-        match = re.match(r"\s*(\S+)\s*", line)
-        if match:
-            begin = match.end()
-            name = match[1]
-            of = recording(name)
-    text = line[begin:end]
-    return Part(
-        Text(name, of, text),
-        lambda changes: f"{line[:begin]}{replaced(text, changes)}{line[end:]}\n",
-    )
-
-
-# --- subtitles -----------------------------------------------------------------------
-
-
-def _subtitle_parts(source: Source) -> Iterator[Part]:
-    """Yield one part for each cue: its lines of text, as one text, up to the empty
-    line.
+    Args:
+        segment: The line or cue.
+        number: Its number.
     """
-    number = 0
-    for span, lines in cues(source):
-        text = "\n".join(lines)
-        if span:
-            number += 1
-            yield _cue_part(Text(str(number), stem_of(source), text))
-        else:
-            yield _verbatim(text)
-
-
-def _cue_part(text: Text) -> Part:
-    """Return the text of a cue."""
-    return Part(text, lambda changes: replaced(text.text, changes) + "\n")
+    name = str(number)
+    own = segment.recording
+    if segment.id is not None:
+        name = segment.id
+        own = recording(name)
+    text, before, behind = segment.text, segment.before, segment.behind
+    return Part(
+        Text(name, own, text),
+        lambda changes: f"{before}{replaced(text, changes)}{behind}\n",
+    )
 
 
 # --- CTM -----------------------------------------------------------------------------
@@ -169,71 +141,73 @@ def _cue_part(text: Text) -> Part:
 
 def _ctm_parts(source: Source) -> Iterator[Part]:
     """Yield one part for each stretch of words of a channel without a long silence;
-    other lines stay as they are.
+    other lines, and marks of alternatives, stay as they are.
     """
-    waiting: list[CtmWord] = []
-    for number, line in enumerate(source.lines(), 1):
-        place = f"{source.name}: line {number}"
-        word = ctm_word(line, place)
-        if word and word.mark:
-            word = None
-        if word and len(word.cells) > 5:
-            as_number(word.cells[5], place, "confidence")
-        if waiting and not (word and _goes_on(waiting, word)):
+    waiting: list[Segment] = []
+    for place in READERS["ctm"](source):
+        word = None
+        if isinstance(place, Segment) and not place.mark:
+            word = place
+            _check_confidence(word)
+        if waiting and not (word and goes_on(word, waiting[-1], len(waiting))):
             yield _ctm_part(waiting)
             waiting = []
         if word:
             waiting.append(word)
         else:
-            yield _verbatim(line)
+            yield _verbatim(place.line if isinstance(place, Segment) else place)
     if waiting:
         yield _ctm_part(waiting)
 
 
-def _goes_on(stretch: Sequence[CtmWord], word: CtmWord) -> bool:
-    """Return whether a word belongs to the stretch of words before it."""
-    before = stretch[-1]
-    same_channel = before.cells[:2] == word.cells[:2]
-    return same_channel and word.goes_on(before.end, len(stretch))
+def _check_confidence(word: Segment) -> None:
+    """Check that the confidence of a word, if it has one, is a number."""
+    for confidence in _confidence(word):
+        as_number(confidence, word.place, "confidence")
 
 
-def _ctm_part(words: Sequence[CtmWord]) -> Part:
+def _confidence(word: Segment) -> list[str]:
+    """Return the cell with the confidence of a word; no cell if the word has none."""
+    return word.behind.split()[:1]
+
+
+def _ctm_part(words: Sequence[Segment]) -> Part:
     """Return a stretch of words as one text, called after its recording and start."""
-    name, _, start = words[0].cells[:3]
-    text = " ".join(word.word for word in words)
+    name, _, start = words[0].line.split()[:3]
+    text = " ".join(word.text for word in words)
     return Part(
         Text(f"{name}-{start}", name, text),
         lambda changes: _ctm_lines(words, changes),
     )
 
 
-def _ctm_lines(words: Sequence[CtmWord], changes: Sequence[Replacement]) -> str:
+def _ctm_lines(words: Sequence[Segment], changes: Sequence[Replacement]) -> str:
     """Return the lines of words after replacements in their joined text."""
-    rows = []
+    lines = []
     done = 0
-    for first, last, new in _places([word.word for word in words], changes):
-        rows += [word.cells for word in words[done:first]]
-        rows += _new_rows(words[first:last], new)
+    for first, last, new in _places([word.text for word in words], changes):
+        lines += [word.line for word in words[done:first]]
+        lines += _new_lines(words[first:last], new)
         done = last
-    rows += [word.cells for word in words[done:]]
-    return "".join(" ".join(row) + "\n" for row in rows)
+    lines += [word.line for word in words[done:]]
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _new_rows(old: Sequence[CtmWord], new: Sequence[str]) -> list[list[str]]:
-    """Return the cells of new words in place of old words, whose times and least
+def _new_lines(old: Sequence[Segment], new: Sequence[str]) -> list[str]:
+    """Return the lines of new words in place of old words, whose times and least
     confidence they have.
     """
-    spans = [(word.start, word.end) for word in old]
+    spans = [tuple(word.span) for word in old if word.span]
     if len(spans) != len(new):  # the new words share the time by letters
-        spans = spread(new, (spans[0][0], spans[-1][1]))
+        spans = list(spread(new, (spans[0][0], spans[-1][1])))
     # a cell, or no cell if an old word has none
-    confidences = [word.cells[5:6] for word in old]
-    confidence = min(confidences, key=lambda cells: [*map(float, cells)])
-    rows = []
+    confidence = min(map(_confidence, old), key=lambda cells: [*map(float, cells)])
+    lines = []
     for word, (start, end) in zip(new, spans, strict=True):
         times = [f"{start:.2f}", f"{end - start:.2f}"]
-        rows.append([*old[0].cells[:2], *times, word, *confidence])
-    return rows
+        cells = [old[0].recording, old[0].channel, *times, word, *confidence]
+        lines.append(" ".join(cells))
+    return lines
 
 
 def _places(

@@ -1,0 +1,426 @@
+"""The pieces of whole recordings: segments, cues, lines, lists, or stretches of a CTM
+without a long silence.
+
+A piece names its recording, or has the id of an utterance; `rescore.asr.whole` learns
+from the other systems which recording that is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from rescore.columns import FIRST_PASS
+from rescore.errors import UserError
+from rescore.formats.reading import lists_in
+from rescore.formats.references import AS_LETTERS, unescaped
+from rescore.formats.segments import (
+    JSON,
+    Segment,
+    as_kaldi,
+    as_trn,
+    first_alternative,
+    goes_on,
+    kind_of,
+    segments,
+    with_alternatives,
+)
+from rescore.formats.source import TAGS, UNORDERED, ReadOptions, Source
+from rescore.formats.subtitles import cue_words
+from rescore.formats.text import (
+    TAG,
+    are_numbers,
+    check_ids,
+    split_id,
+    stem_of,
+    undo_marks,
+)
+from rescore.formats.times import Span, Times, time_order, timed_pieces
+from rescore.nbest import as_first_pass, ranking
+
+
+class Piece(NamedTuple):
+    """Words of a recording that stand together in a file."""
+
+    name: str
+    """The recording, or the id of an utterance."""
+    words: list[str]
+    times: Sequence[Times] = ()
+    channel: str = ""
+    is_id: bool = False
+    segments: Sequence[tuple[str, Span, str]] = ()
+    """Speaker, time and text of a segment of an STM."""
+    spoken: Sequence[tuple[str, float]] = ()
+    """The words of a CTM, or alternatives, with the middle of their time."""
+
+
+class File(NamedTuple):
+    """A file of a system."""
+
+    place: str
+    """The name of the file, for errors."""
+    stem: str
+    """The name of the recording, if the file has one recording."""
+    pieces: list[Piece]
+    """The pieces; none in an empty file of a form that names its recordings."""
+    by_id: Sequence[Piece] = ()
+    """The pieces of a text, if the first words of its lines are ids. Other systems tell
+    whether they are.
+    """
+    has_ids: bool = False
+    """Whether these words look like ids."""
+    in_folder: bool = False
+    """Whether the system is a folder, in which a file is usually a recording."""
+
+    @property
+    def offers_ids(self) -> bool:
+        """Whether the first words of the lines tell other systems their recordings.
+
+        Recordings that begin with the same word have no id in common.
+        """
+        return self.has_ids or not self.in_folder
+
+    def with_ids_once(self) -> File:
+        """Return the file; first words that begin several lines are no ids."""
+        if len({piece.name for piece in self.by_id}) < len(self.by_id):
+            return self._replace(by_id=())
+        return self
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether the ids of the pieces are their numbers: the file has no ids."""
+        names = [piece.name for piece in self.pieces]
+        is_by_id = all(piece.is_id for piece in self.pieces)
+        return is_by_id and names[:1] == ["1"] and are_numbers(names)
+
+    def as_recording(self) -> list[Piece]:
+        """Return the pieces as those of the recording that the file is called after."""
+        # times of utterances may count from the start of the utterance
+        is_id = len(self.pieces) > 1
+        named = [piece._replace(name=self.stem, is_id=is_id) for piece in self.pieces]
+        return named or [Piece(self.stem, [])]
+
+
+def is_json(source: Source) -> bool:
+    """Return whether a file is read as lists.
+
+    Args:
+        source: The file.
+    """
+    return kind_of(source) == JSON
+
+
+def read_file(source: Source, options: ReadOptions, strict: bool) -> File:
+    """Return the pieces of a file of any format, without tags such as `<|en|>`.
+
+    Args:
+        source: The file.
+        options: The options of formats, for JSON.
+        strict: Whether oddities of lists are errors.
+
+    Raises:
+        UserError: The file is damaged.
+    """
+    file = _read(source, options, strict)
+    pieces = [_without_tags(piece, source) for piece in file.pieces]
+    by_id = [_without_tags(piece, None) for piece in file.by_id]
+    return file._replace(pieces=pieces, by_id=by_id)
+
+
+def _without_tags(piece: Piece, source: Source | None) -> Piece:
+    """Return a piece without tags in its words.
+
+    Args:
+        piece: The piece.
+        source: The file, which tells a repair; None if another piece with these words
+            has told it.
+    """
+    if not any(TAG.search(word) for word in piece.words):
+        return piece
+    if source is not None:
+        source.warnings.add("text", TAGS, f"{source.name}: {piece.name}")
+    words = []
+    times = []
+    has_times = len(piece.times) == len(piece.words)
+    for place, word in enumerate(piece.words):
+        rest = TAG.sub("", word)
+        if rest:
+            words.append(rest)
+        if rest and has_times:
+            times.append(piece.times[place])
+    spoken = [(TAG.sub("", text), middle) for text, middle in piece.spoken]
+    spoken = [(text, middle) for text, middle in spoken if text]
+    return piece._replace(words=words, times=times, spoken=spoken)
+
+
+def _read(source: Source, options: ReadOptions, strict: bool) -> File:
+    """Return the pieces of a file of any format, with tags."""
+    kind = kind_of(source)
+    stem = stem_of(source)
+    if kind == JSON:
+        return File(source.name, stem, list(_lists(source, options, strict)))
+    if kind in _READERS:
+        return File(source.name, stem, list(_READERS[kind](source)))
+    return _lines(source, kind)
+
+
+def _letters(text: str) -> list[str]:
+    """Return the words of a text without alternatives, for `Recording.markup`."""
+    return [word.translate(AS_LETTERS) for word in text.split()]
+
+
+# --- lines of text -------------------------------------------------------------------
+
+
+def _lines(source: Source, kind: str) -> File:
+    """Return the pieces of a trn, a Kaldi text, or plain lines.
+
+    Args:
+        source: The file.
+        kind: Its form.
+    """
+    stem = stem_of(source)
+    lines = list(segments(source, "plain"))
+    if ".trn" in source.path.name:
+        _check_trn(lines)
+    if kind == "plain":
+        check_ids([(line.place, line.text) for line in lines])
+    if kind == "trn":
+        lines = [line for line in lines if not line.text.startswith(";;")]
+    texts = [Piece(stem, _words(line.text)) for line in lines] or [Piece(stem, [])]
+    if kind != "trn":
+        return File(source.name, stem, texts, _with_first_words(lines), kind == "kaldi")
+    by_id = [_with_id(line) for line in map(as_trn, lines) if line is not None]
+    has_name = len(lines) > 1 or ".trn" in source.path.name
+    is_trn = len(lines) == len(by_id) and has_name
+    return File(source.name, stem, by_id if is_trn else texts, by_id, is_trn)
+
+
+def _check_trn(lines: Sequence[Segment]) -> None:
+    """Check that all lines of a file called trn have ids, or none has.
+
+    Args:
+        lines: The lines.
+
+    Raises:
+        UserError: A line has no id, and another has one.
+    """
+    texts = [line for line in lines if not line.text.startswith(";;")]
+    without = [line.place for line in texts if as_trn(line) is None]
+    if without and len(without) < len(texts):
+        raise UserError(
+            f"{without[0]}: does not end in an id in brackets, as other lines of the"
+            " file do; add the id, or name the file .txt if it is one recording"
+        )
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a line of text, without marks and escapes."""
+    return unescaped(undo_marks(text)).split()
+
+
+def _with_id(line: Segment) -> Piece:
+    """Return a line that begins or ends with an id as a piece."""
+    return Piece(line.id or "", _words(line.text), is_id=True)
+
+
+def _with_first_words(lines: Iterable[Segment]) -> list[Piece]:
+    """Return lines as pieces whose ids are their first words; nothing if these words
+    number the lines.
+    """
+    pieces = []
+    for line in lines:
+        if re.fullmatch(r"\d+\W?", split_id(line.text)[0]):
+            return []
+        pieces.append(_with_id(as_kaldi(line)))
+    return pieces
+
+
+# --- words with times ----------------------------------------------------------------
+
+
+class _Word(NamedTuple):
+    """A word of a CTM or RTTM."""
+
+    segment: Segment
+    span: Span
+    spoken: tuple[str, float] | None
+    """The word, or alternatives such as `{ a / b c }`, and the middle of its time; None
+    in the first alternative.
+    """
+
+    @classmethod
+    def of(cls, segment: Segment) -> _Word:
+        """Return a word that stands alone."""
+        span = _span(segment)
+        return cls(segment, span, (_as_letters(segment), _middle(span)))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the word is `@`."""
+        return self.segment.text == "@"
+
+
+def _span(word: Segment) -> Span:
+    """Return the time of a word of a form in which all words have times."""
+    assert word.span is not None
+    return word.span
+
+
+def _middle(span: Span) -> float:
+    """Return the middle of a span, in seconds."""
+    return round((span.start + span.end) / 2, 6)
+
+
+def _as_letters(word: Segment) -> str:
+    """Return a word, in which brackets and slashes are letters; `@` is no word."""
+    if word.text == "@":
+        return word.text
+    return word.text.translate(AS_LETTERS)
+
+
+def _with_empty_words(every: Iterable[Segment]) -> Iterator[_Word]:
+    """Yield the words of a CTM.
+
+    Of alternatives these are the words of the first, behind an empty word (`@`) at the
+    time of the latest word of all, which says which alternatives were spoken.
+    """
+    for block in with_alternatives(every):
+        if not block[0].mark:
+            yield _Word.of(block[0])
+            continue
+        words = [line for line in block if not line.mark]
+        latest = max(words, key=lambda word: sum(_span(word)))
+        text = " ".join(line.mark or _as_letters(line) for line in block)
+        span = _span(latest)
+        yield _Word(latest._replace(text="@"), span, (text, _middle(span)))
+        for word in first_alternative(block):
+            yield _Word(word, _span(word), None)
+
+
+def _timed_words(source: Source) -> Iterator[Piece]:
+    """Yield the pieces of a CTM or RTTM: the words of a channel up to a long
+    silence.
+    """
+    pieces: dict[tuple[str, str], list[_Word]] = {}
+    words = list(_with_empty_words(segments(source)))
+    for word in _in_order_of_time(words, source):
+        segment = word.segment
+        waiting = pieces.setdefault((segment.recording, segment.channel), [])
+        if waiting and not goes_on(segment, waiting[-1].segment, len(waiting)):
+            yield _stretch(waiting)
+            waiting.clear()
+        waiting.append(word)
+    yield from map(_stretch, pieces.values())
+
+
+def _in_order_of_time(words: list[_Word], source: Source) -> list[_Word]:
+    """Return words, in which the words of each channel are in the order of their
+    starts.
+
+    A CTM with alternatives stays as it is: their lines belong together.
+    """
+    channels: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, word in enumerate(words):
+        if word.spoken is None or word.is_empty:
+            return words
+        channels[word.segment.recording, word.segment.channel].append(place)
+    ordered = list(words)
+    for (name, channel), places in channels.items():
+        order = time_order([words[place].span.start for place in places])
+        if order is None:
+            continue
+        what = f"{source.name}: recording {name}, channel {channel}"
+        source.warnings.add("recording", UNORDERED, what)
+        for place, number in zip(places, order, strict=True):
+            ordered[place] = words[places[number]]
+    return ordered
+
+
+def _stretch(words: Sequence[_Word]) -> Piece:
+    """Return words of a channel as a piece; the empty word `@` is none of its words."""
+    first = words[0].segment
+    said = [word for word in words if not word.is_empty]
+    letters = [_as_letters(word.segment) for word in said]
+    times = [word.span for word in said]
+    spoken = [word.spoken for word in words if word.spoken]
+    channel = first.channel.upper()
+    return Piece(first.recording, letters, times, channel, spoken=spoken)
+
+
+# --- segments and cues ---------------------------------------------------------------
+
+
+def _stm(source: Source) -> list[Piece]:
+    """Return the segments of an STM, sorted by their start; the words of a segment
+    share its time by letters.
+    """
+    every = sorted(segments(source), key=lambda segment: _span(segment).start)
+    pieces = []
+    for segment in every:
+        words = segment.text.split()
+        own = [(segment.speaker, _span(segment), " ".join(words))]
+        times = segment.share_time(words)
+        channel = segment.channel.upper()
+        pieces.append(Piece(segment.recording, words, times, channel, segments=own))
+    return pieces
+
+
+def _seglst(source: Source) -> Iterator[Piece]:
+    """Yield the segments of a SegLST; the words of a segment share its time by
+    letters.
+    """
+    for segment in segments(source):
+        words = _letters(segment.text)
+        yield Piece(segment.recording, words, segment.share_time(words))
+
+
+def _cues(source: Source) -> list[Piece]:
+    """Return the cues of subtitles; the words of a cue share its time by letters."""
+    pieces = []
+    for cue in segments(source):
+        words = _letters(" ".join(cue_words(cue.text)))
+        pieces.append(Piece(cue.recording, words, cue.share_time(words)))
+    return pieces or [Piece(stem_of(source), [])]
+
+
+_READERS: Mapping[str, Callable[[Source], Iterable[Piece]]] = {
+    "ctm": _timed_words,
+    "rttm": _timed_words,
+    "stm": _stm,
+    "seglst": _seglst,
+    "srt": _cues,
+}
+"""Readers of the forms that have times, by the form."""
+
+# --- lists ---------------------------------------------------------------------------
+
+
+def _lists(source: Source, options: ReadOptions, strict: bool) -> Iterator[Piece]:
+    """Yield the best hypothesis of each list, in the order of the file."""
+    stem = stem_of(source)
+    for nbest in lists_in(source, options, source.warnings, strict=strict):
+        nbest = as_first_pass(nbest)
+        best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
+        name = nbest.recording or nbest.id
+        is_id = nbest.recording is None and nbest.id != stem
+        times = _word_times(best.text, best.times)
+        yield Piece(name, _letters(best.text), times, is_id=is_id)
+
+
+def _word_times(text: str, times: Sequence[Times]) -> list[Times]:
+    """Return the times of the words between blanks, of a text whose `timed_pieces` have
+    times: letters of Chinese, Japanese and Thai have times of their own.
+    """
+    if not times:
+        return []
+    spans: list[Times] = []
+    pieces = timed_pieces(text)
+    for piece, (start, end) in zip(pieces, times, strict=True):
+        if spans and not piece[:1].isspace():
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return spans
