@@ -7,7 +7,6 @@ has hypotheses, a first-pass score for each, and a header with the name of its f
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
@@ -17,18 +16,20 @@ from typing import Any, Protocol
 
 from rescore.columns import (
     FIRST_PASS,
-    FORMER_FIRST_PASS,
     FROM_FILE,
-    RANK,
-    SCORE,
     SUM,
-    WORDS,
-    forbidden_names,
 )
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
 from rescore.files import shown
 from rescore.formats.acoustic import format_beside
+from rescore.formats.first_pass import (
+    check_columns,
+    choose_first_pass,
+    column_names,
+    has_scores,
+    rank_by_order,
+)
 from rescore.formats.merging import merged
 from rescore.formats.objects import COMMAS, TABS
 from rescore.formats.references import (
@@ -36,13 +37,13 @@ from rescore.formats.references import (
     TextFile,
     known_ids,
     open_references,
+    paths_of,
     with_references,
     with_sources,
 )
 from rescore.formats.roles import KeysOfRoles, keys_of
 from rescore.formats.shaped import Shaped, ShapeOptions
 from rescore.formats.source import (
-    NO_SCORES,
     TAGS,
     TWICE,
     UNREAD,
@@ -54,6 +55,7 @@ from rescore.formats.source import (
 )
 from rescore.formats.text import TAG, duplicated, without_tags
 from rescore.formats.times import timed_pieces
+from rescore.formats.understood import TEXT, Understood
 from rescore.formats.unknown import unknown
 from rescore.ids import without_blanks
 from rescore.nbest import Header, Hypothesis, NbestList, are_means, check_scores
@@ -62,10 +64,8 @@ from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-TEXT, NATIVE, RECORDS = "text", "native", "json"
-"""The formats of 1-best texts, of native lists, and of records whose keys --field
-names.
-"""
+NATIVE, RECORDS = "native", "json"
+"""The formats of native lists, and of records whose keys --field names."""
 FIELDS = "fields"
 """The option --field."""
 SHAPED = "speech"
@@ -107,6 +107,7 @@ def iterate(
     options: ReadOptions | None = None,
     told: bool = False,
     merge: bool = False,
+    understood: Understood | None = None,
 ) -> Iterator[NbestList]:
     """Return the N-best lists of one or several paths, checked: code behind it checks
     no list again.
@@ -123,6 +124,7 @@ def iterate(
         told: Whether the progress of a long reading is logged.
         merge: Whether lists of several files with one id are one list; all lists are
             then held in memory.
+        understood: Is told what is read.
 
     Returns:
         A stream of lists.
@@ -132,7 +134,8 @@ def iterate(
             the id of another, or there is no list.
     """
     seen = _Ids(merge)
-    lists = _each(paths, format_name, s2s, strict, options, told, seen)
+    understood = understood or Understood(paths)
+    lists = _each(paths, format_name, s2s, strict, options, told, seen, understood)
     if merge:
         return merged(lists)
     return lists
@@ -146,6 +149,7 @@ def _each(
     options: ReadOptions | None,
     told: bool,
     seen: _Ids,
+    understood: Understood,
 ) -> Iterator[NbestList]:
     """Yield each list of each file, checked.
 
@@ -157,12 +161,13 @@ def _each(
         options: As of `iterate`.
         told: As of `iterate`.
         seen: Checks the ids.
+        understood: Is told what is read.
     """
     warnings = InputWarnings(strict)
     options = _for_readers(options or ReadOptions(), s2s, len(paths) > 1)
     for source in opened_all(paths, warnings, format_name, s2s, options):
         for nbest in lists_in(
-            source, options, warnings, format_name, s2s, strict, told
+            source, options, warnings, format_name, s2s, strict, told, understood
         ):
             seen.add(nbest, source, options.in_python)
             yield nbest
@@ -182,6 +187,7 @@ def lists_in(
     s2s: str = FIRST_PASS,
     strict: bool = False,
     told: bool = False,
+    understood: Understood | None = None,
 ) -> Iterator[NbestList]:
     """Yield the N-best lists of one input whose options are checked (`check_options`).
 
@@ -193,11 +199,14 @@ def lists_in(
         s2s: The column to use as first-pass score.
         strict: Whether oddities are errors.
         told: Whether the progress of a long reading is logged.
+        understood: Is told what is read.
 
     Raises:
         UserError: The input has no known format, or is damaged.
     """
-    reader = _format(source, reader_name(source, format_name, options), options)
+    name = reader_name(source, format_name, options)
+    reader = _format(source, name, options)
+    understood = understood or Understood([source])
     lists = reader.read(source, options)
     if told:
         lists = source.timed(lists)
@@ -208,13 +217,15 @@ def lists_in(
         check_scores(nbest, place)
         if _drop_tags(nbest):
             warnings.add("list", TAGS, place)
-        _choose_first_pass(nbest, s2s, place, warnings)
-        _check_columns(nbest, place)
+        choose_first_pass(nbest, s2s, place, warnings)
+        check_columns(nbest, place)
         nbest.header = headers.of(nbest)
         # the command that added columns of scores has reported copies already
         if (strict or not _is_scored(nbest)) and _has_copies(nbest):
             warnings.add("list", TWICE, place)
+        understood.add(nbest)
         yield nbest
+    understood.end(source, name or SHAPED, s2s)
     if source.has_rest:
         warnings.add("file", UNREAD, source.name)
 
@@ -283,7 +294,7 @@ def read(
     strict: bool = False,
     options: ReadOptions | None = None,
     allow_missing: bool = False,
-    sources: str | Path | None = None,
+    sources: str | Path | References | None = None,
     merge: bool = False,
 ) -> Dataset:
     """Return all lists of `iterate`, with references and source texts from other files.
@@ -308,18 +319,32 @@ def read(
         UserError: As of `iterate`; or references are missing.
     """
     warnings = InputWarnings(strict)
+    files: list[TextFile] = []
     if references is not None:
-        references = open_references(references, warnings)
+        files = open_references(references, warnings)
         paths = [read_once(path, warnings) for path in paths]
-        format_name = format_name or format_beside(paths, known_ids(references))
+        format_name = format_name or format_beside(paths, known_ids(files))
+    understood = Understood(paths)
     lists = list(
-        iterate(paths, format_name, s2s, strict, options, told=True, merge=merge)
+        iterate(
+            paths,
+            format_name,
+            s2s,
+            strict,
+            options,
+            told=True,
+            merge=merge,
+            understood=understood,
+        )
     )
     if references is not None:
-        lists = with_references(lists, references, warnings, allow_missing)
+        lists = with_references(lists, files, warnings, allow_missing)
+        understood.add_files("ref", [(file.path, file.form) for file in files])
         warnings.report()
     if sources is not None:
-        lists = with_sources(lists, Path(sources), strict, allow_missing)
+        lists = with_sources(lists, sources, strict, allow_missing)
+        understood.add_files("src", [(path, "") for path in paths_of(sources)])
+    understood.tell()
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
         raise UserError(
@@ -342,9 +367,9 @@ def from_json(value: Any, place: str) -> NbestList:
     """
     nbest = FORMATS["native"].from_json(value, place)
     check_scores(nbest, place)
-    if not _has_scores(nbest):
-        _rank(nbest)
-    _check_columns(nbest, place)
+    if not has_scores(nbest):
+        rank_by_order(nbest)
+    check_columns(nbest, place)
     return nbest
 
 
@@ -587,7 +612,7 @@ class _Headers:
                 translates=header.translates or self._translates,
                 scores_are_means=has_means and are_means(nbest),
             )
-            if not has_means and SUM in _column_names(nbest):
+            if not has_means and SUM in column_names(nbest):
                 # A name alone says nothing of the other scores.
                 self._complete = self._complete.with_records({SUM: FROM_FILE})
         return self._complete
@@ -637,100 +662,3 @@ def _has_copies(nbest: NbestList) -> bool:
     """Return whether two hypotheses have the same text."""
     texts = {hypothesis.text for hypothesis in nbest.hypotheses}
     return len(texts) < len(nbest.hypotheses)
-
-
-# --- the first pass ------------------------------------------------------------------
-
-
-def _choose_first_pass(
-    nbest: NbestList, s2s: str, place: str, warnings: InputWarnings
-) -> None:
-    """Make a column of the file, or its order, the first pass.
-
-    A list without scores is ranked by its order, with a warning if it has several
-    hypotheses. A single hypothesis needs no first-pass score.
-    """
-    has_scores = _has_scores(nbest)
-    is_single = (
-        len(nbest.hypotheses) == 1 and FIRST_PASS not in nbest.hypotheses[0].scores
-    )
-    if not has_scores and not is_single and s2s == FIRST_PASS:
-        warnings.add("list", NO_SCORES, place)
-    if s2s not in (RANK, FIRST_PASS):
-        _with_first_pass(nbest, s2s, place)
-    elif not has_scores or s2s == RANK or is_single:
-        _rank(nbest)
-
-
-def _has_scores(nbest: NbestList) -> bool:
-    """Return whether a hypothesis has a score of any name."""
-    return any(hypothesis.scores for hypothesis in nbest.hypotheses)
-
-
-def _rank(nbest: NbestList) -> None:
-    """Make the order of the file the first pass."""
-    for rank, hypothesis in enumerate(nbest.hypotheses, 1):
-        _set_first_pass(hypothesis, -math.log(rank))
-
-
-def _with_first_pass(nbest: NbestList, column: str, place: str) -> None:
-    """Make another column the first pass."""
-    if any(column not in hypothesis.scores for hypothesis in nbest.hypotheses):
-        if column == WORDS:  # a column of every list, but here a file's own is meant
-            which = "in the file"
-        else:
-            which = f"(found: {', '.join(sorted(_column_names(nbest))) or 'none'})"
-        raise UserError(f"{place}: no score {column!r} {which}; choose another --s2s")
-    for hypothesis in nbest.hypotheses:
-        _set_first_pass(hypothesis, hypothesis.scores.pop(column))
-
-
-def _set_first_pass(hypothesis: Hypothesis, score: float) -> None:
-    """Make a score the first pass. The old first pass goes under its own name, so that
-    nothing is lost and the sum no longer marks a mean.
-    """
-    hypothesis.combined = None  # of another first pass
-    former = hypothesis.scores.pop(FIRST_PASS, None)
-    scores = {FIRST_PASS: score, **hypothesis.scores}
-    if former is not None:
-        scores[FORMER_FIRST_PASS] = former
-    hypothesis.scores = scores
-
-
-def _column_names(nbest: NbestList) -> set[str]:
-    """Return the names of the columns that any hypothesis has."""
-    return set[str]().union(*(hypothesis.scores for hypothesis in nbest.hypotheses))
-
-
-READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS, SCORE}
-"""Reserved names of first-pass columns, which readers and writers of files handle
-themselves.
-"""
-
-
-def _check_columns(nbest: NbestList, place: str) -> None:
-    """Check that each hypothesis has a first pass, and that no column has a reserved
-    name, unless the record of the list says that a command of this package added it.
-    """
-    allowed = {FIRST_PASS, *READERS_OWN.difference(nbest.header.records)}
-    for name, column in nbest.header.records.items():
-        if not column.is_component:
-            allowed.add(name)
-    reserved = forbidden_names()
-    for rank, hypothesis in enumerate(nbest.hypotheses, 1):
-        for name in hypothesis.scores:
-            if name in reserved and name not in allowed:
-                raise UserError(
-                    f"{place}: the name of the column {name} is reserved; give the"
-                    " column another name"
-                )
-        if FIRST_PASS in hypothesis.scores:
-            continue
-        what = f"{place}, hypothesis {rank}: no first-pass score"
-        columns = list(hypothesis.scores)
-        if not columns:
-            raise UserError(f"{what}; add the score, or name its column with --s2s")
-        raise UserError(
-            f"{what} among its columns ({', '.join(columns)}); choose a column with"
-            f" --s2s, or --field score=-{columns[0]} where lower is better"
-        )

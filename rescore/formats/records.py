@@ -26,7 +26,7 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.formats import paths
 from rescore.formats.fields import TextOfUtterance, fields_of
-from rescore.formats.matching import part_of
+from rescore.formats.ids import part_of
 from rescore.formats.objects import Object, json_objects, objects_of
 from rescore.formats.roles import (
     PARTS,
@@ -250,6 +250,8 @@ class Reading:
         self.named = named
         self.layout = Layout(self.shape, records()[GENERIC], named)
         self._folder: Path = source.path.parent
+        self._told = source.roles
+        """What is told of the roles: of the first record, and of its hypotheses."""
         self._warnings = source.warnings
         self._is_listed = options.first_pass != FIRST_PASS
         self._timed = [one for one in shipped().values() if one.format == name]
@@ -289,6 +291,8 @@ class Reading:
             raise _no_object(value, place)
         value = self._with_named(value)
         roles = self.roles_of(value)
+        if not self._told:
+            self._told.update(roles.told)
         if roles.wide:
             return self._wide(value, roles, number, place)
         key = roles.text or self._key_of_objects(value, place)
@@ -415,10 +419,14 @@ class Reading:
     ) -> Mapping[str, str]:
         """Return what no role has, such as an accent."""
         fields = fields_of(value, self.layout.known)
-        if fields:
-            texts = {" ".join((row.text or "").split()) for row in rows}
-            fields = {key: text for key, text in fields.items() if text not in texts}
-        return fields
+        if not fields:
+            return fields
+        texts = {" ".join((row.text or "").split()) for row in rows}
+        facts = {}
+        for key, text in fields.items():
+            if text not in texts and not key.endswith(PARTS):
+                facts[key] = text
+        return facts
 
     # --- hypotheses of a record ---
 

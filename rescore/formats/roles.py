@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from rescore.columns import RANK
-from rescore.errors import UserError, counted
+from rescore.errors import UserError, counted, listed
 from rescore.formats.shapes import Shape
 from rescore.options import Declared, option
 
@@ -33,6 +33,8 @@ own.
 """
 ROLES = ("id", "text", "score", "ref", "src")
 """What a key can mean; any other role is a new column of scores."""
+PLACE_OF_SOUND = ("audio_filepath", "offset", "duration")
+"""Keys of manifests that say where the sound of an utterance is."""
 SEVERAL = ("text", "score")
 """Roles that several keys may have: the hypotheses of a record and their scores."""
 KeysOfRoles = Mapping[str, str | tuple[str, ...]]
@@ -115,6 +117,11 @@ class Signed(NamedTuple):
         if key.startswith("-"):
             return cls(key.removeprefix("-"), -1)
         return cls(key, 1)
+
+    @property
+    def told(self) -> str:
+        """The key, and whether lower numbers are better."""
+        return self.key if self.sign > 0 else f"{self.key} (lower is better)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +269,24 @@ class Roles:
     record hold the hypotheses.
     """
 
+    @property
+    def told(self) -> dict[str, str]:
+        """The keys whose names are not the names of their roles, by role."""
+        keys = {"id": self.id, "text": self.text, "ref": self.ref, "src": self.src}
+        told = {}
+        for role, key in keys.items():
+            if key is not None and key != role:
+                told[role] = key
+        if self.score is not None:
+            told["score"] = self.score.told
+        if self.wide:
+            told["text"] = listed([key for key, _ in self.wide])
+            scores = [score.told for _, score in self.wide if score is not None]
+            told |= {"score": listed(scores)} if scores else {}
+        if told.get("score") == "score":
+            del told["score"]
+        return told
+
 
 class Layout:
     """Finds the roles of keys: those that --field names, else those with usual names.
@@ -285,7 +310,7 @@ class Layout:
 
     def _all_known(self) -> frozenset[str]:
         """Return the keys that have a role, or usually have one."""
-        keys = {RANK, "audio_filepath", *PREDICTED, *TEXTS}
+        keys = {RANK, *PLACE_OF_SOUND, *PREDICTED, *TEXTS}
         for shape in (self.shape, self.generic):
             keys.update(shape.text, shape.score, shape.id, shape.ref, shape.src)
         return self.named.every | keys

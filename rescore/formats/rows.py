@@ -25,7 +25,7 @@ from rescore.formats.source import (
     ReadOptions,
     Source,
 )
-from rescore.formats.text import strip_markup
+from rescore.formats.text import strip_markup, without_tags
 from rescore.formats.times import TimedWord, filled, partly_timed
 from rescore.nbest import Audio, Header, Hypothesis, NbestList, as_ranked
 from rescore.options import Declared, option
@@ -295,7 +295,7 @@ def timed(
         return ()
     pieces = partly_timed(text, words)
     for piece, span in pieces:
-        if span is None:
+        if span is None and without_tags(piece):
             warnings.add("word", UNTIMED, f"{place}: {piece[:40]}")
     return tuple(span for _, span in filled(pieces))
 

@@ -92,7 +92,9 @@ class Shape:
     duration: tuple[str, ...] = ()
     """In a word: the duration, in place of the end."""
     times: str = ""
-    """In a part: starts, or pairs of start and end, in a list beside the words."""
+    """In a part: starts, or pairs of start and end, in a list beside the words; without
+    a place of words, beside the words or letters of the text.
+    """
     unit: float = 1.0
     """The unit of times, in seconds."""
     skipped: str = ""

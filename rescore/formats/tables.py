@@ -6,10 +6,11 @@ import csv
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import IO, Any
 
-from rescore.columns import RANK, SUM
+from rescore.columns import FROM_FILE, RANK, SUM, Column, Role, reserved_columns
 from rescore.errors import UserError, counted
 from rescore.files import opened
 from rescore.formats.fields import TextOfUtterance, fields_of
@@ -284,8 +285,10 @@ class _Cells(Reading):
         self._roles = self.layout.roles(names)
         self._check()
         self._tell_alternatives()
-        self._header = Header(scores_are_means=MEANS_SUM in names)
         self._more = self._further()
+        self._header = Header(
+            records=_own_records(self._more), scores_are_means=MEANS_SUM in names
+        )
         self._is_numeric: dict[str, bool] = {}
         """Whether a further column holds numbers: its first cell that is not empty
         decides.
@@ -419,6 +422,21 @@ class _Cells(Reading):
                 counted(len(texts), "column"),
                 ", ".join(texts)[:200],
             )
+
+
+def _own_records(names: Iterable[str]) -> dict[str, Column]:
+    """Return the records of the columns that commands of this package write, such as
+    `tokens`: a table holds their numbers, but not their records.
+
+    Args:
+        names: The columns of scores.
+    """
+    reserved = reserved_columns()
+    records = {}
+    for name in names:
+        if name in reserved and reserved[name].role is not Role.FIRST_PASS:
+            records[name] = replace(FROM_FILE, role=reserved[name].role)
+    return records
 
 
 class _Repeated:
