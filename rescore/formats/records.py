@@ -185,13 +185,13 @@ def options_by_system(path: str, options: ReadOptions) -> dict[str, ReadOptions]
         raise UserError(f"{path}: is read once for each system; give a file")
     rows = 0
     names: dict[str, None] = {}
-    for record in objects_of(source):
+    nameless = ""
+    for rows, record in enumerate(objects_of(source), 1):
         name = system_of(record.value, key)
         if name is not None:
             names[name] = None
-            rows += 1
-        elif names:
-            raise UserError(f"{record.place}: no system under {key}; name it")
+        else:
+            nameless = nameless or record.place
     if len(names) < 2 or len(names) == rows:
         raise UserError(
             f"{path}: --field system={key} finds {counted(len(names), 'value')} in"
@@ -199,6 +199,8 @@ def options_by_system(path: str, options: ReadOptions) -> dict[str, ReadOptions]
             " each column of texts, or give the column that names the system of each"
             " row"
         )
+    if nameless:
+        raise UserError(f"{nameless}: no system under {key}; name it")
     by_system = {}
     for name in names:
         by_system[name] = copy(options)

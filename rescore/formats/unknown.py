@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from rescore.formats.source import Source, sniff
+from rescore.formats.tables import NUMBER
 from rescore.formats.text import begin_with_ids
 from rescore.parts import FORMATS
 
@@ -64,6 +65,12 @@ def unknown(source: Source) -> str:
         )
     first, *others = source.head.split("\n")
     whole_lines = [first, *others[:-1]]  # the head may end within the last line
+    cells = re.split(r"\t" if "\t" in first else "[,;]", first.rstrip("\r"))
+    if len(cells) > 2 and any(map(NUMBER.fullmatch, cells)):
+        return (
+            "the first line of a table names the columns; add a line such as"
+            f" id,text,score before {first[:60]!r}"
+        )
     if begin_with_ids(whole_lines) or _TRN.search(first):
         return (
             "a 1-best text, with one text for each utterance; to measure it: rescore"
