@@ -186,7 +186,8 @@ def options_by_system(path: str, options: ReadOptions) -> dict[str, ReadOptions]
     rows = 0
     names: dict[str, None] = {}
     nameless = ""
-    for rows, record in enumerate(objects_of(source), 1):
+    for record in objects_of(source):
+        rows = record.number
         name = system_of(record.value, key)
         if name is not None:
             names[name] = None

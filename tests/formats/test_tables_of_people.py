@@ -4,6 +4,7 @@ line that asks which column has a role.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -14,7 +15,9 @@ import pytest
 from rescore import formats
 from rescore.errors import UserError
 from rescore.formats.roles import KeysOfRoles
+from rescore.formats.shapes import records
 from rescore.formats.source import ReadOptions
+from tests.conftest import ROOT
 
 
 class Table(NamedTuple):
@@ -280,3 +283,20 @@ def test_field_chooses_the_reader_of_any_json(tmp_path: Path) -> None:
     options = ReadOptions(fields={"text": "said", "id": "n"})
     (nbest,) = formats.iterate([path], options=options)
     assert nbest.id == "u1" and nbest.hypotheses[0].text == "b"
+
+
+def test_the_documentation_lists_all_names() -> None:
+    """The table of docs/formats.md has the names of each role, in their order."""
+    text = (ROOT / "docs" / "formats.md").read_text("utf-8")
+    section = text.partition("### Names of columns")[2]
+    shape = records()["json"]
+    names = {
+        "id": (*shape.id, *shape.id_else),
+        "text": shape.text,
+        "score": shape.score,
+        "ref": shape.ref,
+        "src": shape.src,
+    }
+    for role, usual in names.items():
+        (row,) = re.findall(rf"^\| `{role}` \| ([^;|]*)", section, re.MULTILINE)
+        assert re.findall(r"`([^`]+)`", row) == list(usual)
