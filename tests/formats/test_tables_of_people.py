@@ -97,6 +97,12 @@ TABLES = {
         references={"1": "an owl", "4": "it flew"},
         told="4 lists of one hypothesis; if clip is the utterance: --field id=clip",
     ),
+    "long, whose id nobody knows, in JSON Lines": Table(
+        '{"clip": 1, "transcript": "a"}\n{"clip": 1, "transcript": "b"}\n'
+        '{"clip": 2, "transcript": "c"}\n{"clip": 2, "transcript": "d"}\n',
+        lists={"1": ["a"], "2": ["b"], "3": ["c"], "4": ["d"]},
+        told="4 lists of one hypothesis; if clip is the utterance: --field id=clip",
+    ),
     "long, with its id and costs named": Table(
         LONG,
         {"id": "clip", "score": "-avg_cost"},
