@@ -482,6 +482,9 @@ def check_options(
     known = [name for name in names.values() if name and name != TEXT]
     (place, name), *_ = names.items()
     found = f"; {place[-100:]} is {name or TEXT}"
+    if name in (None, TEXT) and _fields(options):
+        first_line = sources[0].head.partition("\n")[0].rstrip("\r")
+        found += f", and its first line is {first_line[:80]!r}"
     if name == NATIVE and _fields(options):
         found += f" without {' and '.join(sorted(_keys(options)))[:60]}"
     if s2s != FIRST_PASS and not known:
