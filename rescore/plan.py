@@ -691,24 +691,13 @@ class _Resolver:
         if is_alone and not self._config.folds:
             for feature in self._features.values():
                 at.weighted += tuple(feature.weighted_alone(at))
-        self._tell_unweighted([column.name for column in at.weighted])
+        at.note_unweighted(self._features, [one.name for one in at.weighted])
         columns = tuple(dict.fromkeys(at.score_columns))
         column_names = ", ".join(columns) or "none"
         # the columns come before the reasons of the features
         reason = Reason("columns", column_names, "their weights are tuned")
         at.reasons.insert(columns_at, reason)
         return columns
-
-    def _tell_unweighted(self, weighted: Sequence[str]) -> None:
-        """Note which columns of scores have no weight.
-
-        Args:
-            weighted: The columns that have a weight.
-        """
-        if self._config.columns:
-            return
-        for feature in self._features.values():
-            self._at.reasons.extend(feature.unweighted(self._at, weighted))
 
     def _tuning(self, decision: Decision) -> TuningOptions:
         """Return how the weights of the columns are tuned."""
@@ -745,6 +734,6 @@ class _Resolver:
             check_card_suits(self._config, self._at.lists)
         self._at.note("weights", weights.tuned, "neither --dev nor --folds")
         if columns:
-            self._tell_unweighted(columns)
+            self._at.note_unweighted(self._features, columns)
         records = {lm.name: record_of(lm, plan.norm) for lm in plan.models}
         return replace(weights, columns=records)

@@ -30,6 +30,7 @@ from rescore.formats.roles import Fields, Named
 from rescore.formats.source import ReadOptions
 from rescore.formats.text import detokeniser
 from rescore.formats.times import TIMED
+from rescore.formats.understood import Understood
 from rescore.lms import LanguageModel, load_all
 from rescore.lms.base import ComputeOptions
 from rescore.nbest import NbestList
@@ -301,7 +302,13 @@ class InputOptions(Declared):
 
         if self.ref or self.src:
             return iter(self.read(paths))
-        return self.prepared(formats.iterate(paths, **self._how()))
+        return self.prepared(self._told(paths))
+
+    def _told(self, paths: Sequence[str]) -> Iterator[NbestList]:
+        """Yield the lists, and log what was read."""
+        understood = Understood(paths)
+        yield from formats.iterate(paths, **self._how(), understood=understood)
+        understood.tell()
 
     def _references(self) -> References | None:
         """The files of references, if there are any."""

@@ -36,6 +36,7 @@ from rescore.formats.references import (
     References,
     TextFile,
     open_references,
+    paths_of,
     with_references,
     with_sources,
 )
@@ -52,6 +53,7 @@ from rescore.formats.source import (
 )
 from rescore.formats.text import TAG, duplicated, without_tags
 from rescore.formats.times import timed_pieces
+from rescore.formats.understood import TEXT, Understood
 from rescore.formats.unknown import unknown
 from rescore.ids import without_blanks
 from rescore.nbest import Header, Hypothesis, NbestList, are_means, check_scores
@@ -60,9 +62,9 @@ from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-TEXT, NATIVE, RECORDS, KALDI = "text", "native", "json", "kaldi"
-"""The formats of 1-best texts, of native lists, of records whose keys --field names,
-and of Kaldi's lists.
+NATIVE, RECORDS, KALDI = "native", "json", "kaldi"
+"""The formats of native lists, of records whose keys --field names, and of Kaldi's
+lists.
 """
 FIELDS = "fields"
 """The option --field."""
@@ -105,6 +107,7 @@ def iterate(
     options: ReadOptions | None = None,
     told: bool = False,
     merge: bool = False,
+    understood: Understood | None = None,
 ) -> Iterator[NbestList]:
     """Return the N-best lists of one or several paths, checked: code behind it checks
     no list again.
@@ -121,6 +124,7 @@ def iterate(
         told: Whether the progress of a long reading is logged.
         merge: Whether lists of several files with one id are one list; all lists are
             then held in memory.
+        understood: Is told what is read.
 
     Returns:
         A stream of lists.
@@ -130,7 +134,8 @@ def iterate(
             the id of another, or there is no list.
     """
     seen = _Ids(merge)
-    lists = _each(paths, format_name, s2s, strict, options, told, seen)
+    understood = understood or Understood(paths)
+    lists = _each(paths, format_name, s2s, strict, options, told, seen, understood)
     if merge:
         return merged(lists)
     return lists
@@ -144,6 +149,7 @@ def _each(
     options: ReadOptions | None,
     told: bool,
     seen: _Ids,
+    understood: Understood,
 ) -> Iterator[NbestList]:
     """Yield each list of each file, checked.
 
@@ -155,12 +161,13 @@ def _each(
         options: As of `iterate`.
         told: As of `iterate`.
         seen: Checks the ids.
+        understood: Is told what is read.
     """
     warnings = InputWarnings(strict)
     options = _for_readers(options or ReadOptions(), s2s, len(paths) > 1)
     for source in opened_all(paths, warnings, format_name, s2s, options):
         for nbest in lists_in(
-            source, options, warnings, format_name, s2s, strict, told
+            source, options, warnings, format_name, s2s, strict, told, understood
         ):
             seen.add(nbest, source, options.in_python)
             yield nbest
@@ -180,6 +187,7 @@ def lists_in(
     s2s: str = FIRST_PASS,
     strict: bool = False,
     told: bool = False,
+    understood: Understood | None = None,
 ) -> Iterator[NbestList]:
     """Yield the N-best lists of one input whose options are checked (`check_options`).
 
@@ -191,11 +199,14 @@ def lists_in(
         s2s: The column to use as first-pass score.
         strict: Whether oddities are errors.
         told: Whether the progress of a long reading is logged.
+        understood: Is told what is read.
 
     Raises:
         UserError: The input has no known format, or is damaged.
     """
-    reader = _format(source, reader_name(source, format_name, options), options)
+    name = reader_name(source, format_name, options)
+    reader = _format(source, name, options)
+    understood = understood or Understood([source])
     lists = reader.read(source, options)
     if told:
         lists = source.timed(lists)
@@ -212,7 +223,9 @@ def lists_in(
         # the command that added columns of scores has reported copies already
         if (strict or not _is_scored(nbest)) and _has_copies(nbest):
             warnings.add("list", TWICE, place)
+        understood.add(nbest)
         yield nbest
+    understood.end(source, name or SHAPED, s2s)
     if source.has_rest:
         warnings.add("file", UNREAD, source.name)
 
@@ -306,18 +319,32 @@ def read(
         UserError: As of `iterate`; or references are missing.
     """
     warnings = InputWarnings(strict)
+    files: list[TextFile] = []
     if references is not None:
-        references = open_references(references, warnings)
+        files = open_references(references, warnings)
         paths = [_read_once(path, warnings) for path in paths]
-        format_name = format_name or format_beside(paths, references)
+        format_name = format_name or format_beside(paths, files)
+    understood = Understood(paths)
     lists = list(
-        iterate(paths, format_name, s2s, strict, options, told=True, merge=merge)
+        iterate(
+            paths,
+            format_name,
+            s2s,
+            strict,
+            options,
+            told=True,
+            merge=merge,
+            understood=understood,
+        )
     )
     if references is not None:
-        lists = with_references(lists, references, warnings, allow_missing)
+        lists = with_references(lists, files, warnings, allow_missing)
+        understood.add_files("ref", [(file.path, file.form) for file in files])
         warnings.report()
     if sources is not None:
         lists = with_sources(lists, sources, strict, allow_missing)
+        understood.add_files("src", [(path, "") for path in paths_of(sources)])
+    understood.tell()
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
         raise UserError(

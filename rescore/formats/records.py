@@ -250,6 +250,8 @@ class Reading:
         self.named = named
         self.layout = Layout(self.shape, records()[GENERIC], named)
         self._folder: Path = source.path.parent
+        self._told = source.roles
+        """What is told of the roles: of the first record, and of its hypotheses."""
         self._warnings = source.warnings
         self._is_listed = options.first_pass != FIRST_PASS
         self._timed = [one for one in shipped().values() if one.format == name]
@@ -289,6 +291,8 @@ class Reading:
             raise _no_object(value, place)
         value = self._with_named(value)
         roles = self.roles_of(value)
+        if not self._told:
+            self._told.update(roles.told)
         if roles.wide:
             return self._wide(value, roles, number, place)
         key = roles.text or self._key_of_objects(value, place)

@@ -118,11 +118,13 @@ def open_references(
     """
     if isinstance(references, Sequence) and not isinstance(references, str):
         return list(references)
-    if not isinstance(references, References):
-        references = References((str(references),))
-    return [
-        TextFile(Source(path, warnings), references.format) for path in references.paths
-    ]
+    named = references.format if isinstance(references, References) else None
+    return [TextFile(Source(path, warnings), named) for path in paths_of(references)]
+
+
+def paths_of(files: str | Path | References) -> tuple[str, ...]:
+    """Return the paths of files of references or source texts."""
+    return files.paths if isinstance(files, References) else (str(files),)
 
 
 def with_references(
@@ -271,6 +273,10 @@ class TextFile:
         self.of_translations = self.of_lists and (
             translates or "src" in source.peek.keys
         )
+        self.form = "" if self.of_lists else "trn"
+        """The form of a file of texts, for messages; certain when the file was paired
+        with utterances (`beside`).
+        """
         self.lines: list[str] = []
         self.fields: Mapping[str, Fields] = {}
         """The fields of the utterances of a file of lists."""
@@ -397,10 +403,12 @@ class TextFile:
         """
         by_id = self.texts_beside(ours)
         if by_id is None:
+            self.form = "lines in order"
             pairing = paired(ours, self.words.side)
             return PairedTexts(self, pairing, [(line,) for line in self.lines])
         theirs = self.side
         if self.by_id is None:
+            self.form = "Kaldi text"
             theirs = Side(list(by_id), self.path)
         pairing = paired(ours, theirs)
         if self._is_in_order(pairing):

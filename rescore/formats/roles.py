@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from rescore.columns import RANK
-from rescore.errors import UserError, counted
+from rescore.errors import UserError, counted, listed
 from rescore.formats.shapes import Shape
 from rescore.options import Declared, option
 
@@ -117,6 +117,11 @@ class Signed(NamedTuple):
         if key.startswith("-"):
             return cls(key.removeprefix("-"), -1)
         return cls(key, 1)
+
+    @property
+    def told(self) -> str:
+        """The key, and whether lower numbers are better."""
+        return self.key if self.sign > 0 else f"{self.key} (lower is better)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +268,24 @@ class Roles:
     """The keys of the texts of a list, each with its score, if several keys of the
     record hold the hypotheses.
     """
+
+    @property
+    def told(self) -> dict[str, str]:
+        """The keys whose names are not the names of their roles, by role."""
+        keys = {"id": self.id, "text": self.text, "ref": self.ref, "src": self.src}
+        told = {}
+        for role, key in keys.items():
+            if key is not None and key != role:
+                told[role] = key
+        if self.score is not None:
+            told["score"] = self.score.told
+        if self.wide:
+            told["text"] = listed([key for key, _ in self.wide])
+            scores = [score.told for _, score in self.wide if score is not None]
+            told |= {"score": listed(scores)} if scores else {}
+        if told.get("score") == "score":
+            del told["score"]
+        return told
 
 
 class Layout:

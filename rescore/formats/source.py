@@ -380,6 +380,10 @@ class Source:
         self.path = Path(path)
         self.has_rest = False
         """Whether a reader has left lines unread."""
+        self.roles: dict[str, str] = {}
+        """The column or key of each role that a reader found, if its name is not the
+        name of the role; for the line that says what was read.
+        """
         self._file: IO[bytes] = io.BytesIO()
         """The file that is being read, for its position."""
         self.is_stdin = str(path) == "-"

@@ -28,6 +28,7 @@ from rescore.formats.references import (
 from rescore.formats.roles import SYSTEM
 from rescore.formats.source import InputWarnings
 from rescore.formats.text import duplicated
+from rescore.formats.understood import tell_files
 from rescore.metrics import Metric, default_metric
 from rescore.metrics.base import text_value
 from rescore.metrics.normalise import EXACT, Normaliser
@@ -338,11 +339,15 @@ def _referred(
     """
     if inputs.ref:
         warnings = InputWarnings(inputs.strict)
-        references = files or References(inputs.ref, inputs.ref_format)
+        files = files or open_references(
+            References(inputs.ref, inputs.ref_format), warnings
+        )
         missing = inputs.allow_missing
-        lists = with_references(list(lists), references, warnings, missing)
+        lists = with_references(list(lists), files, warnings, missing)
+        tell_files("ref", [(file.path, file.form) for file in files])
         warnings.report()
     if inputs.sources is not None:
         sources = inputs.sources
         lists = with_sources(list(lists), sources, inputs.strict, inputs.allow_missing)
+        tell_files("src", [(inputs.src or "", "")])
     return inputs.prepared(lists)

@@ -21,6 +21,7 @@ from rescore.formats.references import TextFile, best_lists, open_output
 from rescore.formats.roles import SYSTEM, KeysOfRoles, keys_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_rows
+from rescore.formats.understood import Understood
 from rescore.ids import short
 from rescore.nbest import NbestList, as_first_pass
 from rescore.pace import paced
@@ -77,7 +78,9 @@ def read_each(
     systems = {}
     for name, output in outputs.items():
         if isinstance(output, TextFile):
+            path = output.path
             output = _texts(output, references or known)
+            Understood.of_texts(path, output).tell()
         systems[name] = output
     return systems
 
