@@ -18,8 +18,7 @@ from rescore.errors import OptionError, counted
 from rescore.files import ending_of, resolved, shown
 from rescore.formats import check_output, checked_lists
 from rescore.formats.audio import (
-    RecordingSegment,
-    read_segments,
+    Segments,
     with_audio,
     with_recordings,
 )
@@ -49,7 +48,7 @@ __all__ = ["Offer", "command", "progress_bar", "scoring_progress", "show"]
 
 log = logging.getLogger(__name__)
 
-Times = dict[str, RecordingSegment] | None
+Times = Segments | None
 """Where utterances stand in recordings."""
 
 
@@ -595,7 +594,7 @@ class RerankedOutputs(DetokenizeOption):
         """
         if self.best is None or self.segments is None:
             return None
-        times = read_segments(self.segments)
+        times = Segments(self.segments)
         check(self.best, times)
         return times
 

@@ -66,7 +66,7 @@ def command(
     """
     segments = None
     if file.segments:
-        segments = audio.read_segments(file.segments)
+        segments = audio.Segments(file.segments)
     check_file(file.output, segments is not None)
     loaded = weights.load()
     lists = inputs.read(file.nbest)
