@@ -59,6 +59,7 @@ def read(
     strict: bool = False,
     allow_missing: bool = False,
     audio: str | Path | Sequence[str | Path] | None = None,
+    merge: bool = False,
 ) -> list[NbestList]:
     """Return the N-best lists of files of any known format.
 
@@ -78,6 +79,7 @@ def read(
             are warnings, not errors.
         audio: Recordings for models that listen, as `--audio`: wav.scp, a folder of
             ID.wav, or a NeMo manifest.
+        merge: Whether lists of several files with one id are one list, as `--merge`.
 
     Returns:
         The lists, in the order of the files. Scores are natural logs.
@@ -92,6 +94,7 @@ def read(
     """
     from rescore import formats
     from rescore.formats.audio import with_audio
+    from rescore.formats.merging import check_several
     from rescore.option_readers import check_read
     from rescore.parts import FORMATS
 
@@ -110,6 +113,8 @@ def read(
     if format is not None:
         check_read("format", FORMATS, [format], options, python=True)
     files = tuple(map(str, _several(references)))
+    if merge:
+        check_several([_several(paths)], "merge")
     lists = formats.read(
         _several(paths),
         references=formats.References(files) if files else None,
@@ -119,6 +124,7 @@ def read(
         strict=strict,
         allow_missing=allow_missing,
         options=options,
+        merge=merge,
     )
     if audio:
         recordings = list(map(str, _several(audio)))

@@ -15,7 +15,7 @@ from rescore.columns import FIRST_PASS, WORDS
 from rescore.config import Bonus, RunConfig
 from rescore.dataset import Dataset
 from rescore.deciding import decide
-from rescore.errors import UserError
+from rescore.errors import UserError, listed
 from rescore.features.models import parts_left_out
 from rescore.lms import LanguageModel, capabilities_of, single_specs
 from rescore.lms.backends import ALL, parse
@@ -30,7 +30,6 @@ from rescore.reports.results import decision_title
 from rescore.scoring import OnProgress
 from rescore.tuning import Weights
 from rescore.tuning.folds import warn_of_overlap
-from rescore.tuning.phrases import shortened
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +103,7 @@ def _tell_left_out(lists: Dataset, config: RunConfig) -> None:
         log.info(
             "left out of the comparison: %s (columns of the lists; `rescore run --dev`"
             " tunes them)",
-            shortened(own),
+            listed(own),
         )
 
 

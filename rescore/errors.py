@@ -119,6 +119,18 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}s"
 
 
+def listed(names: Sequence[str], most: int = 8) -> str:
+    """Return names in one line: the first of many.
+
+    Args:
+        names: The names.
+        most: The number of names that are shown.
+    """
+    if len(names) > most:
+        return ", ".join([*names[:most], "..."])
+    return ", ".join(names)
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return a suggestion for a misspelled name.
 

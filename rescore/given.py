@@ -1,5 +1,5 @@
-"""Weights that are given instead of tuned, and what to do where there is nothing to
-tune.
+"""The decision and the weights that are given instead of tuned, and what to do where
+there is nothing to tune.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from rescore.columns import FIRST_PASS, TOKENS, Role
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
+from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
 from rescore.features import all_features
 from rescore.lms.cards import recommended_weight, weight_spread
 from rescore.nbest import NbestList
-from rescore.tuning import Tuned, TunedBy, Weights
+from rescore.refusals import check_decision
+from rescore.tuning import FIRST_PASS_ALONE, Tuned, TunedBy, Weights
 
 log = logging.getLogger(__name__)
 
@@ -142,3 +144,18 @@ def no_columns(name: str, lists: Sequence[NbestList]) -> str:
             f" ({', '.join(others)})"
         )
     return message
+
+
+def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decision:
+    """Return the decision that was asked for; what it leaves open is as the weights
+    were tuned.
+
+    Raises:
+        UserError: A scale or an option is given that the decision does not take.
+    """
+    name = weights.decision.name
+    if config.decide is not None:
+        name = DECISIONS.check(config.decide)
+    check_decision(config, name)
+    settings = config.deciding.as_json(DECISIONS[name].Options)
+    return Decision(name, config.scale, settings).completed_by(weights.decision)

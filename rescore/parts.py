@@ -276,6 +276,9 @@ FORMATS: Registry[Any] = Registry(
             "word lattices of HTK or SRILM (SLF)",
         ),
         "srilm": ("rescore.formats.acoustic:SRILM", "SRILM N-best files"),
+        "hocr": ("rescore.formats.ocr:HOCR", "hOCR of Tesseract, with alternatives"),
+        "alto": ("rescore.formats.ocr:ALTO", "ALTO XML, with alternatives"),
+        "page": ("rescore.formats.ocr:PAGE", "PAGE XML, with alternatives"),
         "icefall": ("rescore.formats.lines:ICEFALL", "icefall (k2) recogs"),
         "sherpa": ("rescore.formats.lines:SHERPA", "sherpa-onnx results"),
         "wenet": (

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from rescore.columns import NORM_SUM
 from rescore.config import EQUAL, RunConfig
 from rescore.dataset import Dataset
-from rescore.decision import DECISIONS, Decision
+from rescore.decision import Decision
 from rescore.decision.mixture import Mixture, named
 from rescore.errors import OptionError, UserError
 from rescore.expansion import (
@@ -36,7 +36,12 @@ from rescore.features import (
     WeightKind,
     all_features,
 )
-from rescore.given import check_card_suits, given_weights, no_columns
+from rescore.given import (
+    check_card_suits,
+    decision_of,
+    given_weights,
+    no_columns,
+)
 from rescore.lms import (
     LanguageModel,
     load_all,
@@ -59,7 +64,7 @@ from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
 from rescore.option_readers import check_read
 from rescore.parts import FEATURES
-from rescore.refusals import check_decision, refuse_several_sources, refuse_tuning
+from rescore.refusals import refuse_several_sources, refuse_tuning
 from rescore.reports.groups import labels
 from rescore.tuning import FIRST_PASS_ALONE, TunedBy, TuningOptions, Weights
 from rescore.tuning.agreement import Agreement
@@ -686,24 +691,13 @@ class _Resolver:
         if is_alone and not self._config.folds:
             for feature in self._features.values():
                 at.weighted += tuple(feature.weighted_alone(at))
-        self._tell_unweighted([column.name for column in at.weighted])
+        at.note_unweighted(self._features, [one.name for one in at.weighted])
         columns = tuple(dict.fromkeys(at.score_columns))
         column_names = ", ".join(columns) or "none"
         # the columns come before the reasons of the features
         reason = Reason("columns", column_names, "their weights are tuned")
         at.reasons.insert(columns_at, reason)
         return columns
-
-    def _tell_unweighted(self, weighted: Sequence[str]) -> None:
-        """Note which columns of scores have no weight.
-
-        Args:
-            weighted: The columns that have a weight.
-        """
-        if self._config.columns:
-            return
-        for feature in self._features.values():
-            self._at.reasons.extend(feature.unweighted(self._at, weighted))
 
     def _tuning(self, decision: Decision) -> TuningOptions:
         """Return how the weights of the columns are tuned."""
@@ -740,21 +734,6 @@ class _Resolver:
             check_card_suits(self._config, self._at.lists)
         self._at.note("weights", weights.tuned, "neither --dev nor --folds")
         if columns:
-            self._tell_unweighted(columns)
+            self._at.note_unweighted(self._features, columns)
         records = {lm.name: record_of(lm, plan.norm) for lm in plan.models}
         return replace(weights, columns=records)
-
-
-def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decision:
-    """Return the decision that was asked for; what it leaves open is as the weights
-    were tuned.
-
-    Raises:
-        UserError: A scale or an option is given that the decision does not take.
-    """
-    name = weights.decision.name
-    if config.decide is not None:
-        name = DECISIONS.check(config.decide)
-    check_decision(config, name)
-    settings = config.deciding.as_json(DECISIONS[name].Options)
-    return Decision(name, config.scale, settings).completed_by(weights.decision)

@@ -216,8 +216,20 @@ def no_pace(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def all_messages() -> None:
-    """A command with --quiet ran before, perhaps, and left its level of messages."""
+    """A command with --quiet ran before, perhaps, and left its level of messages. The
+    lines that say what was read are left out, unless a test is about these lines
+    (`told_what_is_read`): they stand beside each output of a command.
+    """
     logging.getLogger("rescore").setLevel(logging.NOTSET)
+    logging.getLogger("rescore.understood").setLevel(logging.WARNING)
+
+
+@pytest.fixture
+def told_what_is_read(all_messages: None) -> Iterator[None]:
+    """Commands say what they read."""
+    logging.getLogger("rescore.understood").setLevel(logging.NOTSET)
+    yield
+    logging.getLogger("rescore.understood").setLevel(logging.WARNING)
 
 
 def fewer_samples(patch: pytest.MonkeyPatch) -> None:

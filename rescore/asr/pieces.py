@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
+from rescore.formats.alternatives import AS_LETTERS, unescaped
+from rescore.formats.ids import are_numbers, check_ids
 from rescore.formats.reading import lists_in
-from rescore.formats.references import AS_LETTERS, unescaped
 from rescore.formats.segments import (
     JSON,
     Segment,
@@ -31,8 +32,6 @@ from rescore.formats.source import TAGS, UNORDERED, ReadOptions, Source
 from rescore.formats.subtitles import cue_words
 from rescore.formats.text import (
     TAG,
-    are_numbers,
-    check_ids,
     split_id,
     stem_of,
     undo_marks,
@@ -71,6 +70,16 @@ class File(NamedTuple):
     """
     has_ids: bool = False
     """Whether these words look like ids."""
+    in_folder: bool = False
+    """Whether the system is a folder, in which a file is usually a recording."""
+
+    @property
+    def offers_ids(self) -> bool:
+        """Whether the first words of the lines tell other systems their recordings.
+
+        Recordings that begin with the same word have no id in common.
+        """
+        return self.has_ids or not self.in_folder
 
     def with_ids_once(self) -> File:
         """Return the file; first words that begin several lines are no ids."""
@@ -343,45 +352,37 @@ def _stretch(words: Sequence[_Word]) -> Piece:
 # --- segments and cues ---------------------------------------------------------------
 
 
-def _stm(source: Source) -> list[Piece]:
-    """Return the segments of an STM, sorted by their start; the words of a segment
-    share its time by letters.
+def _segments(source: Source) -> list[Piece]:
+    """Return the segments of an STM, sorted by their start, or of a SegLST, or the cues
+    of subtitles; the words of a segment share its time by letters.
     """
-    every = sorted(segments(source), key=lambda segment: _span(segment).start)
+    kind = kind_of(source)
+    every = list(segments(source, kind))
+    if kind == "stm":
+        every.sort(key=lambda segment: _span(segment).start)
     pieces = []
     for segment in every:
-        words = segment.text.split()
-        own = [(segment.speaker, _span(segment), " ".join(words))]
+        words = _letters(segment.text)
+        own = []
+        if kind == "srt":
+            words = _letters(" ".join(cue_words(segment.text)))
+        elif kind == "stm":  # the only form with alternatives in its texts
+            words = segment.text.split()
+            own = [(segment.speaker, _span(segment), " ".join(words))]
         times = segment.share_time(words)
         channel = segment.channel.upper()
         pieces.append(Piece(segment.recording, words, times, channel, segments=own))
+    if kind == "srt" and not pieces:
+        return [Piece(stem_of(source), [])]
     return pieces
-
-
-def _seglst(source: Source) -> Iterator[Piece]:
-    """Yield the segments of a SegLST; the words of a segment share its time by
-    letters.
-    """
-    for segment in segments(source):
-        words = _letters(segment.text)
-        yield Piece(segment.recording, words, segment.share_time(words))
-
-
-def _cues(source: Source) -> list[Piece]:
-    """Return the cues of subtitles; the words of a cue share its time by letters."""
-    pieces = []
-    for cue in segments(source):
-        words = _letters(" ".join(cue_words(cue.text)))
-        pieces.append(Piece(cue.recording, words, cue.share_time(words)))
-    return pieces or [Piece(stem_of(source), [])]
 
 
 _READERS: Mapping[str, Callable[[Source], Iterable[Piece]]] = {
     "ctm": _timed_words,
     "rttm": _timed_words,
-    "stm": _stm,
-    "seglst": _seglst,
-    "srt": _cues,
+    "stm": _segments,
+    "seglst": _segments,
+    "srt": _segments,
 }
 """Readers of the forms that have times, by the form."""
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from rescore.asr.pieces import File, Piece, is_json, read_file
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
+from rescore.formats.alternatives import FROM_LETTERS
 from rescore.formats.reading import check_options, named_table
-from rescore.formats.references import FROM_LETTERS
 from rescore.formats.segments import JSON, kind_of
 from rescore.formats.shaped import ShapeOptions
 from rescore.formats.source import (
@@ -153,15 +153,18 @@ def read_systems(
     """
     options = options or ReadOptions()
     warnings = InputWarnings(strict)
-    outputs = [Source(path, warnings).files() for path in paths]
-    _check_options(outputs, options)
-    expected = [Source(path, warnings).files() for path in references]
-    systems = []
-    for sources in outputs:
-        systems.append([read_file(source, options, strict) for source in sources])
-    for sources in expected:
-        systems.append([read_file(file, ReadOptions(), strict) for file in sources])
     paths = [*paths, *references]
+    inputs = [Source(path, warnings) for path in paths]
+    files_of = [source.files() for source in inputs]
+    outputs = files_of[: len(paths) - len(references)]
+    _check_options(outputs, options)
+    systems: list[list[File]] = []
+    for source, sources in zip(inputs, files_of, strict=True):
+        own = options if len(systems) < len(outputs) else ReadOptions()
+        files = [read_file(file, own, strict) for file in sources]
+        if source.is_folder:
+            files = [file._replace(in_folder=True) for file in files]
+        systems.append(files)
     systems = _identified(systems)
     names: set[str] = set()
     for files in systems:
@@ -239,7 +242,8 @@ def _identified(systems: Sequence[Sequence[File]]) -> list[list[File]]:
     for files in systems:
         own = {piece.name for piece in _pieces_of(files)}
         for file in files:
-            own |= {piece.name for piece in file.by_id}
+            if file.offers_ids:
+                own |= {piece.name for piece in file.by_id}
             if file.is_numbered or not file.pieces:
                 own.add(file.stem)
         names.append(own)

@@ -526,19 +526,19 @@ def _check_once(typed: Sequence[click.Parameter], ctx: click.Context) -> None:
             )
 
 
-def lists_of_call() -> list[str]:
-    """Return the paths of all lists and texts of the command that runs; none where no
-    command runs.
+def lists_of_call() -> list[list[str]]:
+    """Return the paths of all lists and texts of the command that runs, for each
+    argument or option; none where no command runs.
     """
     ctx = click.get_current_context(silent=True)
-    paths: list[str] = []
+    groups: list[list[str]] = []
     if ctx is None or not isinstance(ctx.command, Command):
-        return paths
+        return groups
     for name, entry in ctx.command.entries(ctx).items():
         value = ctx.params.get(name)
         if entry.about.lists and value:
-            paths += several(value)
-    return paths
+            groups.append(list(several(value)))
+    return groups
 
 
 def _typed(ctx: click.Context, entries: Mapping[str, Field]) -> Iterator[Typed]:

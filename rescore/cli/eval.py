@@ -112,7 +112,7 @@ class Evaluation(options.DetailsOutput):
     )
 
 
-@options.command("eval", config=options.config("eval"), inputs=options.NOT_HEARD)
+@options.command("eval", config=options.config("eval"), inputs=options.OUTPUTS)
 def command(
     own: Evaluation,
     config: RunConfig,
@@ -130,14 +130,20 @@ def command(
     With --words, the table of WER is followed by those of B-WER, U-WER, and recall,
     precision and F1 of the terms.
 
+    A table in which a column names the system of each row has several outputs:
+    --field system=COLUMN.
+
     Each further output has a p-value against the first output. Confidence intervals
     come from the bootstrap.
     """
-    if len(own.outputs) == 1 and is_typed("test"):
+    has_systems = inputs.has_systems  # then one table has several outputs
+    if len(own.outputs) == 1 and is_typed("test") and not has_systems:
         raise OptionError("--test compares outputs; give another OUTPUT")
     if own.details and len(own.outputs) > 2:
         raise OptionError("--details compares one or two outputs")
     read = _read(own, config, inputs)
+    if own.details and len(read) > 2:
+        raise OptionError("--details compares one or two outputs")
     if config.measuring.words and not config.metrics:
         config = replace(config, metrics=("wer", *_listed_metrics()))
     together: list[NbestList] = []
@@ -167,7 +173,10 @@ def _read(
     if any(METRICS[name].reads == SESSION for name in config.metrics):
         every = _sessions(own, config, inputs)
     elif not own.whole:
-        every = [inputs.read_output(path) for path in own.outputs]
+        read_each: list[tuple[str, list[NbestList]]] = []
+        for path in own.outputs:
+            read_each += inputs.read_outputs(path)
+        return read_each
     elif len(inputs.ref) > 1:
         raise OptionError(
             "--whole needs one --ref, a file or folder of whole recordings"

@@ -24,10 +24,14 @@ from rescore.formats.audio import (
     with_recordings,
 )
 from rescore.formats.best import check, rewritten
+from rescore.formats.merging import check_several
+from rescore.formats.records import options_by_system
 from rescore.formats.references import References
+from rescore.formats.roles import Fields, Named
 from rescore.formats.source import ReadOptions
 from rescore.formats.text import detokeniser
 from rescore.formats.times import TIMED
+from rescore.formats.understood import Understood
 from rescore.lms import LanguageModel, load_all
 from rescore.lms.base import ComputeOptions
 from rescore.nbest import NbestList
@@ -139,9 +143,10 @@ class InputOptions(Declared):
     )
     ref_format: str | None = option(
         None,
-        "Format of --ref.  [default: detected]",
+        "Format of --ref. plain: lines of --ref and --src in the order of the lists,"
+        " whatever their ids.  [default: detected]",
         choices=("kaldi", "trn", "plain"),
-        needs=("ref", "dev_ref"),
+        needs=("ref", "dev_ref", "src", "dev_src"),
     )
     format_name: str | None = option(
         None, "Format of the lists.  [default: detected]", "--format", choices=FORMATS
@@ -150,6 +155,11 @@ class InputOptions(Declared):
         "s2s",
         "Column of the first-pass score. rank: no column, the order of the hypotheses.",
         metavar="COLUMN|rank",
+    )
+    merge: bool = option(
+        False,
+        "Unite the lists of an utterance in several files, such as samples of several"
+        " seeds: each text once, with its best first-pass score.",
     )
     read_options: ReadOptions = option(ReadOptions, parts=FORMATS)
     """The options of the formats."""
@@ -181,7 +191,10 @@ class InputOptions(Declared):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.read_options.beside = lists_of_call()
+        groups = lists_of_call()
+        self.read_options.beside = [path for paths in groups for path in paths]
+        if self.merge:
+            check_several(groups, "--merge")
         if self.format_name is not None:
             chosen = [self.format_name]
             check_read("--format", FORMATS, chosen, self.read_options)
@@ -193,6 +206,7 @@ class InputOptions(Declared):
             "s2s": self.s2s,
             "strict": self.strict,
             "options": self.read_options,
+            "merge": self.merge,
         }
 
     def read(
@@ -218,7 +232,7 @@ class InputOptions(Declared):
             need_references=need_references,
             ref_option=ref_option,
             allow_missing=self.allow_missing,
-            sources=self.src,
+            sources=self.sources,
             **self._how(),
         )
         return list(self.prepared(lists))
@@ -249,8 +263,36 @@ class InputOptions(Declared):
             UserError: The output, or a reference, is absent or damaged.
         """
 
-        how = self._how() | {"allow_missing": self.allow_missing, "sources": self.src}
+        how = self._how() | {
+            "allow_missing": self.allow_missing,
+            "sources": self.sources,
+        }
         return formats.read_output(path, self._references(), **how)
+
+    @property
+    def has_systems(self) -> bool:
+        """Whether --field names systems."""
+        return bool(Named.of(self.read_options.of(Fields).fields).systems)
+
+    def read_outputs(self, path: str) -> list[tuple[str, list[NbestList]]]:
+        """Return the lists of each output of a path, with its name: of a table in which
+        a column names the system of each row (--field system=COLUMN), those of each
+        system.
+
+        Args:
+            path: The file or folder.
+
+        Raises:
+            UserError: The output, or a reference, is absent or damaged.
+        """
+        if not self.has_systems:
+            return [(shown(path), self.read_output(path))]
+        by_system = options_by_system(path, self.read_options)
+        outputs = []
+        for name, options_of_system in by_system.items():
+            of_system = replace(self, read_options=options_of_system)
+            outputs.append((name, of_system.read_output(path)))
+        return outputs or [(shown(path), self.read_output(path))]
 
     def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
         """Return the lists as a stream, unless --ref or --src need them all at once.
@@ -261,7 +303,13 @@ class InputOptions(Declared):
 
         if self.ref or self.src:
             return iter(self.read(paths))
-        return self.prepared(formats.iterate(paths, **self._how()))
+        return self.prepared(self._told(paths))
+
+    def _told(self, paths: Sequence[str]) -> Iterator[NbestList]:
+        """Yield the lists, and log what was read."""
+        understood = Understood(paths)
+        yield from formats.iterate(paths, **self._how(), understood=understood)
+        understood.tell()
 
     def _references(self) -> References | None:
         """The files of references, if there are any."""
@@ -269,6 +317,17 @@ class InputOptions(Declared):
             return None
 
         return References(self.ref, self.ref_format)
+
+    @property
+    def sources(self) -> References | None:
+        """The file of source texts, if there is one. Beside --ref, of the formats only
+        `plain` is also said of --src.
+        """
+        if self.src is None:
+            return None
+        if self.ref and self.ref_format != "plain":
+            return References((self.src,))
+        return References((self.src,), self.ref_format)
 
     def prepared(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
         """Return the lists with the recordings that the options name.
@@ -287,6 +346,10 @@ NOT_HEARD = Offer(InputOptions, without=("recordings", "audio"))
 """How a command reads lists that has no language models and writes no lists: nothing
 there reads recordings.
 """
+OUTPUTS = Offer(InputOptions, without=("recordings", "audio", "merge"))
+"""How a command reads several outputs, each from one path."""
+SYSTEMS = Offer(InputOptions, without=("merge",), needs={"recordings": (), "audio": ()})
+"""How a command reads the lists of several systems, each from one path."""
 UNMEASURED = Offer(
     InputOptions,
     without=("ref", "ref_format", "allow_missing", "src", "recordings", "audio"),

@@ -13,9 +13,9 @@ from rescore.cli import options
 from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
 from rescore.errors import counted
+from rescore.given import decision_of
 from rescore.nbest import NbestList, ranking
 from rescore.options import option
-from rescore.plan import decision_of
 from rescore.refusals import check_unmeasured
 from rescore.reports.figures import FIRST, MIXTURE
 from rescore.reports.summary import change_of, render

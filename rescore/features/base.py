@@ -163,6 +163,19 @@ class Situation:
         """
         self.reasons.append(Reason(subject, str(decision), why))
 
+    def note_unweighted(
+        self, features: Mapping[str, Feature], weighted: Collection[str]
+    ) -> None:
+        """Add which columns of scores have no weight, unless --column names columns.
+
+        Args:
+            features: The features.
+            weighted: The names of the columns that have a weight.
+        """
+        if not self.config.columns:
+            for feature in features.values():
+                self.reasons.extend(feature.unweighted(self, weighted))
+
     @property
     def tuning_lists(self) -> Dataset:
         """The lists that weights are tuned on: the dev lists, or the lists of the

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from rescore.columns import Role
 from rescore.dataset import Dataset
-from rescore.errors import UserError, counted
+from rescore.errors import UserError, counted, listed
 from rescore.expansion import Expansion
 from rescore.features.base import (
     Feature,
@@ -19,7 +19,6 @@ from rescore.features.base import (
     WeightKind,
 )
 from rescore.tuning.folds import choose_columns, warn_of_measurements, why_untunable
-from rescore.tuning.phrases import shortened
 
 log = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ class Models(Feature):
         for why, names in names_by_reason.items():
             others = [name for name in names if name not in weighted]
             if others:
-                yield Reason(subject, shortened(others), why, shown=True)
+                yield Reason(subject, listed(others), why, shown=True)
 
 
 def _of_lists(at: Situation) -> list[str]:
@@ -155,7 +154,7 @@ def parts_left_out(lists: Dataset, weighted: Collection[str]) -> Iterator[Reason
     if names:
         toolkit = lists.header.records[names[0]].model
         why = f"components of {toolkit}; --components tunes them"
-        yield Reason(LEFT_OUT, shortened(names), why, shown=True)
+        yield Reason(LEFT_OUT, listed(names), why, shown=True)
 
 
 def _tell_absent(lists: Dataset, columns: Sequence[str]) -> None:

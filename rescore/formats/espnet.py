@@ -14,7 +14,7 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.files import loads, opened, parsed
 from rescore.formats.native import is_espnet1
-from rescore.formats.rows import Row, RowFormat, as_list
+from rescore.formats.rows import Joins, Row, RowFormat, as_list
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import field_of, numbered, strip_markup, table
 from rescore.formats.writing import (
@@ -37,7 +37,7 @@ from rescore.nbest import (
 _FILE = re.compile(r"data\.(\d{1,9})\.json")
 
 
-class _Espnet1:
+class _Espnet1(RowFormat):
     """data.json: one file, or the folder that parallel decoding leaves (data.1.json,
     data.2.json, ...).
     """
@@ -48,8 +48,8 @@ class _Espnet1:
             return bool(_files(source.path))
         return is_espnet1(source.peek)
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield the lists of a file, or of the files of a folder.
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the hypotheses of a file, or of the files of a folder.
 
         Args:
             source: The file or folder.
@@ -59,10 +59,10 @@ class _Espnet1:
             UserError: A file has another structure.
         """
         if not source.is_folder:
-            yield from _read_file(source)
+            yield from _rows_of_file(source)
             return
         for path in _files(source.path):
-            yield from _read_file(Source(path, source.warnings))
+            yield from _rows_of_file(Source(path, source.warnings))
 
 
 class _Output(msgspec.Struct):
@@ -82,8 +82,8 @@ def _files(folder: Path) -> list[Path]:
     return numbered(folder, _FILE)
 
 
-def _read_file(source: Source) -> Iterator[NbestList]:
-    """Yield the lists of one file."""
+def _rows_of_file(source: Source) -> Iterator[Row]:
+    """Yield the hypotheses of one file."""
     document = loads(source.read_all(), source.name)
     utterances = field_of(document, "utts")
     if not isinstance(utterances, dict):
@@ -93,16 +93,19 @@ def _read_file(source: Source) -> Iterator[NbestList]:
         output = field_of(entry, "output")
         if not isinstance(output, list):
             raise UserError(f'{place}: no "output" list')
-        hypotheses = []
+        if not output:
+            yield Row(name, place, joins=Joins.NEVER)
         for rank, value in enumerate(output, 1):
-            hypotheses.append(_hypothesis(value, f"{place}, hypothesis {rank}"))
-        references = _references(output, place)
-        yield NbestList(name, hypotheses, references)
+            row = _row(name, value, f"{place}, hypothesis {rank}")
+            if rank == 1:
+                row.joins = Joins.NEVER
+                row.references = _references(value, place)
+            yield row
 
 
-def _references(output: list[dict[str, Any]], place: str) -> tuple[str, ...]:
+def _references(value: dict[str, Any], place: str) -> tuple[str, ...]:
     """Return the reference of an utterance, which stands beside its hypotheses."""
-    text = output[0].get("text") if output else None
+    text = value.get("text")
     if text is None:
         return ()
     if not isinstance(text, str):
@@ -110,7 +113,7 @@ def _references(output: list[dict[str, Any]], place: str) -> tuple[str, ...]:
     return (strip_markup(text),)
 
 
-def _hypothesis(value: Any, place: str) -> Hypothesis:
+def _row(name: str, value: Any, place: str) -> Row:
     """Return a hypothesis from its JSON."""
     if isinstance(value, list):
         raise UserError(
@@ -123,7 +126,7 @@ def _hypothesis(value: Any, place: str) -> Hypothesis:
             " one that decoding wrote"
         )
     output = parsed(value, _Output, place)
-    return Hypothesis(strip_markup(output.rec_text), {FIRST_PASS: output.score})
+    return Row(name, place, output.rec_text, total=output.score)
 
 
 # --- ESPnet2 -------------------------------------------------------------------------

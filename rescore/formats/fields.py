@@ -4,15 +4,15 @@ groups figures by.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rescore.formats.matching import matched
 from rescore.nbest import NbestList
 
 Fields = Mapping[str, str]
-"""Texts and whole numbers of an utterance, by their keys."""
+"""Texts, numbers and truth values of an utterance, as texts, by their keys."""
 LONGEST = 100
 """Characters of the value of a field at most; a longer text is no name of a group."""
 
@@ -28,27 +28,36 @@ class TextOfUtterance(NamedTuple):
 
 
 def fields_of(
-    record: Mapping[str, Any], known: Collection[str], texts: Collection[str] = ()
+    record: Mapping[str, Any],
+    known: Collection[str],
+    texts: Collection[str] = (),
+    is_whole: bool = False,
 ) -> dict[str, str]:
-    """Return the texts and whole numbers of a record that no role has.
+    """Return what no role has in a record, as texts.
 
     Args:
         record: The keys and values of an utterance.
         known: The keys that have a role.
         texts: The hypotheses: a value that is one of them is no fact of its own.
+        is_whole: Whether long texts, lists and objects are fields, too; lists and
+            objects are written as JSON.
 
     Example:
-        >>> fields_of({"id": "u1", "accent": "us", "speaker": 7, "ok": True}, {"id"})
-        {'accent': 'us', 'speaker': '7'}
+        >>> fields_of({"id": "u1", "accent": "us", "snr": 7.5, "noisy": True}, {"id"})
+        {'accent': 'us', 'snr': '7.5', 'noisy': 'true'}
     """
     fields = {}
     for key, value in record.items():
-        if key in known or isinstance(value, bool):
+        if key in known or value is None:
             continue
-        if not isinstance(value, str | int):
+        if isinstance(value, str):
+            text = " ".join(value.split())
+        elif isinstance(value, list | dict) and not is_whole:
             continue
-        text = " ".join(str(value).split())
-        if text and len(text) <= LONGEST and text not in texts:
+        else:
+            text = json.dumps(value, ensure_ascii=False)
+        is_short = is_whole or len(text) <= LONGEST
+        if text and is_short and text not in texts:
             fields[key] = text
     return fields
 
@@ -60,17 +69,13 @@ def with_fields(
 
     Args:
         lists: The lists.
-        fields_of_files: The fields by id, of each file; the first with a field counts.
+        fields_of_files: The fields by the ids of the lists, of each file; the first
+            with a field counts.
     """
-    ids = [nbest.id for nbest in lists]
     every = list(lists)
     for by_id in fields_of_files:
-        if not any(by_id.values()):
-            continue
-        names = matched(ids, by_id)
-        renamed = {names.get(name, name): own for name, own in by_id.items()}
         for index, nbest in enumerate(every):
-            more = renamed.get(nbest.id)
+            more = by_id.get(nbest.id)
             if more:
                 every[index] = replace(nbest, fields={**more, **nbest.fields})
     return every

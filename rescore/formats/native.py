@@ -12,12 +12,19 @@ from typing import Any
 
 import msgspec
 
-from rescore.columns import FIRST_PASS_ORIGIN, SUM, Column, all_origins
+from rescore.columns import (
+    FIRST_PASS_ORIGIN,
+    SUM,
+    Column,
+    all_origins,
+    forbidden_names,
+)
 from rescore.errors import UserError
 from rescore.files import ending_of, loads, opened, parsed
 from rescore.formats.fields import fields_of
 from rescore.formats.source import (
     NULL,
+    InputProblem,
     InputWarnings,
     JsonPeek,
     ReadOptions,
@@ -162,7 +169,7 @@ class _About(msgspec.Struct):
             name: The id.
             hypotheses: The hypotheses.
             place: The file and line, for messages.
-            entry: All keys of the list in the file; texts under other keys are fields,
+            entry: The keys of the list in the file; what other keys hold are fields,
                 too.
         """
         audio = None
@@ -180,7 +187,7 @@ class _About(msgspec.Struct):
             self._header(hypotheses),
             self.recording,
             audio,
-            fields=fields_of(entry, _KNOWN) | self.fields,
+            fields=fields_of(entry, _KNOWN, is_whole=True) | self.fields,
         )
 
     def _header(self, hypotheses: Sequence[Hypothesis]) -> Header:
@@ -225,12 +232,16 @@ def _read_object(source: Source) -> Iterator[NbestList]:
         if not isinstance(entry, dict):
             raise UserError(f'{place}: expected an object with "hyp_1", "hyp_2", ...')
         hypotheses = []
-        for key in _numbered_keys(entry):
-            hypothesis = parsed(entry[key], _Hypothesis, f"{place}, {key}")
+        numbered = _numbered_keys(entry)
+        for key in numbered:
+            value = entry[key]
+            hypothesis = parsed(value, _Hypothesis, f"{place}, {key}")
             hypotheses.append(
-                _hypothesis(hypothesis, f"{place}, {key}", source.warnings)
+                _hypothesis(hypothesis, value, f"{place}, {key}", source.warnings)
             )
         about = parsed(entry, _About, place)
+        for key in numbered:
+            del entry[key]
         yield about.as_list(name, hypotheses, place, entry)
 
 
@@ -262,17 +273,23 @@ def from_json(
     hypotheses = []
     for rank, hypothesis in enumerate(entry.hyps, 1):
         entry_place = f"{place}, hypothesis {rank}"
-        hypotheses.append(_hypothesis(hypothesis, entry_place, warnings))
+        own = value["hyps"][rank - 1]
+        hypotheses.append(_hypothesis(hypothesis, own, entry_place, warnings))
     return entry.as_list(str(entry.id), hypotheses, place, value)
 
 
 def _hypothesis(
-    entry: _Hypothesis, place: str, warnings: InputWarnings | None
+    entry: _Hypothesis,
+    value: dict[str, Any],
+    place: str,
+    warnings: InputWarnings | None,
 ) -> Hypothesis:
     """Return a hypothesis, with its origin, times and scores checked.
 
     Args:
         entry: The hypothesis as the file has it.
+        value: All keys of the hypothesis in the file; numbers under keys of its own are
+            scores.
         place: The file and line, for messages.
         warnings: Counts texts that are null, which are read as empty; None to refuse
             such a text.
@@ -289,9 +306,12 @@ def _hypothesis(
     times = entry.times
     if times:
         times = checked_times(text, times, place)
-    scored: dict[str, Any] = {"scores": entry.scores}
+    scores = entry.scores
+    if warnings is not None and not value.keys() <= _OF_HYPOTHESES:
+        scores = {**_own_numbers(value, place, warnings), **scores}
+    scored: dict[str, Any] = {"scores": scores}
     if entry.score is not msgspec.UNSET:
-        scored = as_ranked(entry.score, entry.scores)
+        scored = as_ranked(entry.score, scores)
     return Hypothesis(
         text,
         origin=entry.origin,
@@ -299,6 +319,41 @@ def _hypothesis(
         rank=entry.rank,
         alignment=entry.alignment,
         **scored,
+    )
+
+
+_OF_HYPOTHESES = frozenset(_Hypothesis.__struct_fields__)
+"""Keys of a hypothesis that have a meaning."""
+
+
+def _own_numbers(
+    value: dict[str, Any], place: str, warnings: InputWarnings
+) -> dict[str, float]:
+    """Return the numbers under keys of a hypothesis that have no meaning here, such as
+    a confidence: they are columns of scores, as numbers in tables are.
+
+    Args:
+        value: The hypothesis.
+        place: Its place, for messages.
+        warnings: Counts what is no number, which a hypothesis cannot hold.
+    """
+    numbers = {}
+    for key in value.keys() - _OF_HYPOTHESES:
+        number = value[key]
+        is_number = isinstance(number, int | float) and not isinstance(number, bool)
+        if is_number and key not in forbidden_names():
+            numbers[key] = float(number)
+        else:
+            warnings.add("hypothesis", _not_kept(key), place)
+    return dict(sorted(numbers.items()))
+
+
+def _not_kept(key: str) -> InputProblem:
+    """Return the problem of a hypothesis with a key that is not read."""
+    return InputProblem(
+        f"has a key {key[:40]}",
+        f"have a key {key[:40]}",
+        ", which was not read: a hypothesis holds a text and numbers",
     )
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.acoustic import IF_LISTS, numbered_texts
 from rescore.formats.reading import (
-    TEXT,
     check_options,
     format_beside,
     read,
@@ -18,10 +16,12 @@ from rescore.formats.reading import (
 from rescore.formats.references import (
     References,
     open_references,
+    paths_of,
     read_best,
     with_sources,
 )
 from rescore.formats.source import InputWarnings, ReadOptions, Source
+from rescore.formats.understood import TEXT, Understood
 from rescore.formats.unknown import is_lattice, unknown
 from rescore.nbest import NbestList, as_first_pass
 
@@ -76,9 +76,13 @@ def read_output(
         except UserError as error:
             maybe = IF_LISTS if numbered_texts(source) else ""
             raise UserError(f"{error}{maybe}") from None
+        understood = Understood.of_texts(source, lists)
+        understood.add_files("ref", [(file.path, file.form) for file in files])
         sources = options.get("sources")
         if sources:
-            lists = with_sources(lists, Path(sources), strict, allow_missing)
+            lists = with_sources(lists, sources, strict, allow_missing)
+            understood.add_files("src", [(path, "") for path in paths_of(sources)])
+        understood.tell()
     else:
         lists = read(
             [path] if source.is_folder else [source],

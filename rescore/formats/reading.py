@@ -7,37 +7,42 @@ has hypotheses, a first-pass score for each, and a header with the name of its f
 from __future__ import annotations
 
 import logging
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
 from rescore.columns import (
     FIRST_PASS,
-    FORMER_FIRST_PASS,
     FROM_FILE,
-    RANK,
-    SCORE,
     SUM,
-    WORDS,
-    forbidden_names,
 )
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
 from rescore.files import shown
 from rescore.formats.acoustic import are_lists_of
+from rescore.formats.first_pass import (
+    check_columns,
+    choose_first_pass,
+    column_names,
+    has_scores,
+    rank_by_order,
+)
+from rescore.formats.merging import merged
+from rescore.formats.objects import COMMAS, TABS
 from rescore.formats.references import (
     References,
     TextFile,
     open_references,
+    paths_of,
     with_references,
     with_sources,
 )
+from rescore.formats.roles import KeysOfRoles, keys_of
 from rescore.formats.shaped import Shaped, ShapeOptions
 from rescore.formats.source import (
-    NO_SCORES,
     TAGS,
     TWICE,
     UNREAD,
@@ -48,18 +53,21 @@ from rescore.formats.source import (
 )
 from rescore.formats.text import TAG, duplicated, without_tags
 from rescore.formats.times import timed_pieces
+from rescore.formats.understood import TEXT, Understood
 from rescore.formats.unknown import unknown
 from rescore.ids import without_blanks
 from rescore.nbest import Header, Hypothesis, NbestList, are_means, check_scores
-from rescore.option_readers import check_read
+from rescore.option_readers import check_read, options_of
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-TEXT, NATIVE, RECORDS, KALDI = "text", "native", "json", "kaldi"
-"""The formats of 1-best texts, of native lists, of records whose keys --field names,
-and of Kaldi's lists.
+NATIVE, RECORDS, KALDI = "native", "json", "kaldi"
+"""The formats of native lists, of records whose keys --field names, and of Kaldi's
+lists.
 """
+FIELDS = "fields"
+"""The option --field."""
 SHAPED = "speech"
 """A format that takes the options of a shape that the user describes."""
 
@@ -98,9 +106,11 @@ def iterate(
     strict: bool = False,
     options: ReadOptions | None = None,
     told: bool = False,
+    merge: bool = False,
+    understood: Understood | None = None,
 ) -> Iterator[NbestList]:
-    """Yield the N-best lists of one or several paths, checked: code behind it checks no
-    list again.
+    """Return the N-best lists of one or several paths, checked: code behind it checks
+    no list again.
 
     Args:
         paths: Files, folders (also of JSON Lines), or `-`, which are read one after
@@ -112,19 +122,54 @@ def iterate(
             (`rescore.formats.source.InputProblem`) are errors instead of warnings.
         options: Settings of single formats.
         told: Whether the progress of a long reading is logged.
+        merge: Whether lists of several files with one id are one list; all lists are
+            then held in memory.
+        understood: Is told what is read.
+
+    Returns:
+        A stream of lists.
 
     Raises:
         UserError: A path has no known format or is damaged, a list lacks scores or has
             the id of another, or there is no list.
     """
-    seen = _Ids()
+    seen = _Ids(merge)
+    understood = understood or Understood(paths)
+    lists = _each(paths, format_name, s2s, strict, options, told, seen, understood)
+    if merge:
+        return merged(lists)
+    return lists
+
+
+def _each(
+    paths: Sequence[str | Path | Source],
+    format_name: str | None,
+    s2s: str,
+    strict: bool,
+    options: ReadOptions | None,
+    told: bool,
+    seen: _Ids,
+    understood: Understood,
+) -> Iterator[NbestList]:
+    """Yield each list of each file, checked.
+
+    Args:
+        paths: As of `iterate`, as the next arguments.
+        format_name: As of `iterate`.
+        s2s: As of `iterate`.
+        strict: As of `iterate`.
+        options: As of `iterate`.
+        told: As of `iterate`.
+        seen: Checks the ids.
+        understood: Is told what is read.
+    """
     warnings = InputWarnings(strict)
-    options = _with_first_pass_named(options or ReadOptions(), s2s)
+    options = _for_readers(options or ReadOptions(), s2s, len(paths) > 1)
     for source in opened_all(paths, warnings, format_name, s2s, options):
         for nbest in lists_in(
-            source, options, warnings, format_name, s2s, strict, told
+            source, options, warnings, format_name, s2s, strict, told, understood
         ):
-            seen.add(nbest, source)
+            seen.add(nbest, source, options.in_python)
             yield nbest
     warnings.report()
     if not seen:
@@ -142,6 +187,7 @@ def lists_in(
     s2s: str = FIRST_PASS,
     strict: bool = False,
     told: bool = False,
+    understood: Understood | None = None,
 ) -> Iterator[NbestList]:
     """Yield the N-best lists of one input whose options are checked (`check_options`).
 
@@ -153,11 +199,14 @@ def lists_in(
         s2s: The column to use as first-pass score.
         strict: Whether oddities are errors.
         told: Whether the progress of a long reading is logged.
+        understood: Is told what is read.
 
     Raises:
         UserError: The input has no known format, or is damaged.
     """
-    reader = _format(source, reader_name(source, format_name, options), options)
+    name = reader_name(source, format_name, options)
+    reader = _format(source, name, options)
+    understood = understood or Understood([source])
     lists = reader.read(source, options)
     if told:
         lists = source.timed(lists)
@@ -168,47 +217,70 @@ def lists_in(
         check_scores(nbest, place)
         if _drop_tags(nbest):
             warnings.add("list", TAGS, place)
-        _choose_first_pass(nbest, s2s, place, warnings)
-        _check_columns(nbest, place)
+        choose_first_pass(nbest, s2s, place, warnings)
+        check_columns(nbest, place)
         nbest.header = headers.of(nbest)
         # the command that added columns of scores has reported copies already
         if (strict or not _is_scored(nbest)) and _has_copies(nbest):
             warnings.add("list", TWICE, place)
+        understood.add(nbest)
         yield nbest
+    understood.end(source, name or SHAPED, s2s)
     if source.has_rest:
         warnings.add("file", UNREAD, source.name)
 
 
-def _with_first_pass_named(options: ReadOptions, s2s: str) -> ReadOptions:
-    """Return the options, which tell readers the column of the first pass."""
-    if s2s == options.first_pass:
+def _for_readers(options: ReadOptions, s2s: str, several: bool) -> ReadOptions:
+    """Return the options, which tell readers the column of the first pass, and whether
+    several inputs are read.
+    """
+    if s2s == options.first_pass and several == options.several:
         return options
     options = copy(options)
     options.first_pass = s2s
+    options.several = several
     return options
 
 
 class _Ids:
     """The ids of the lists that were read, and where each was: no two utterances share
     an id.
+
+    Args:
+        merge: Whether lists of several files may share an id.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, merge: bool) -> None:
+        self._merge = merge
         self._places: dict[str, str] = {}
+        self._sources: dict[str, Source] = {}
+        """The last file with each id."""
 
     def __len__(self) -> int:
         return len(self._places)
 
-    def add(self, nbest: NbestList, source: Source) -> None:
+    def add(self, nbest: NbestList, source: Source, in_python: bool) -> None:
         """Add a list.
+
+        Args:
+            nbest: The list.
+            source: Its file.
+            in_python: Whether messages name options as Python does.
 
         Raises:
             UserError: Another list has its id.
         """
         place = nbest.place or f"{source.name}: list {len(self) + 1}"
         first = self._places.setdefault(nbest.id, place)
-        if first is not place:
-            raise duplicated(nbest.id, place, first)
+        before = self._sources.get(nbest.id, source)
+        self._sources[nbest.id] = source
+        if first is place or (self._merge and before is not source):
+            return
+        advice = ""
+        if before is not source:
+            option = "merge=True" if in_python else "--merge"
+            advice = f", or {option} to unite the lists of several files"
+        raise duplicated(nbest.id, place, first, advice)
 
 
 def read(
@@ -222,7 +294,8 @@ def read(
     strict: bool = False,
     options: ReadOptions | None = None,
     allow_missing: bool = False,
-    sources: str | Path | None = None,
+    sources: str | Path | References | None = None,
+    merge: bool = False,
 ) -> Dataset:
     """Return all lists of `iterate`, with references and source texts from other files.
 
@@ -240,21 +313,38 @@ def read(
             reported; otherwise they are an error.
         sources: A file of source texts (Kaldi text, plain lines, a table with a column
             src, or lists), which replace the source texts in the lists.
+        merge: As of `iterate`.
 
     Raises:
         UserError: As of `iterate`; or references are missing.
     """
     warnings = InputWarnings(strict)
+    files: list[TextFile] = []
     if references is not None:
-        references = open_references(references, warnings)
+        files = open_references(references, warnings)
         paths = [_read_once(path, warnings) for path in paths]
-        format_name = format_name or format_beside(paths, references)
-    lists = list(iterate(paths, format_name, s2s, strict, options, told=True))
+        format_name = format_name or format_beside(paths, files)
+    understood = Understood(paths)
+    lists = list(
+        iterate(
+            paths,
+            format_name,
+            s2s,
+            strict,
+            options,
+            told=True,
+            merge=merge,
+            understood=understood,
+        )
+    )
     if references is not None:
-        lists = with_references(lists, references, warnings, allow_missing)
+        lists = with_references(lists, files, warnings, allow_missing)
+        understood.add_files("ref", [(file.path, file.form) for file in files])
         warnings.report()
     if sources is not None:
-        lists = with_sources(lists, Path(sources), strict, allow_missing)
+        lists = with_sources(lists, sources, strict, allow_missing)
+        understood.add_files("src", [(path, "") for path in paths_of(sources)])
+    understood.tell()
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
         raise UserError(
@@ -277,9 +367,9 @@ def from_json(value: Any, place: str) -> NbestList:
     """
     nbest = FORMATS["native"].from_json(value, place)
     check_scores(nbest, place)
-    if not _has_scores(nbest):
-        _rank(nbest)
-    _check_columns(nbest, place)
+    if not has_scores(nbest):
+        rank_by_order(nbest)
+    check_columns(nbest, place)
     return nbest
 
 
@@ -424,15 +514,28 @@ def reader_name(
         return format_name
     if options and options.of(ShapeOptions).shape is not None:
         return SHAPED
-    name = named_table(source, options) or sniff(source)
-    if name == NATIVE and FORMATS[name].has_keys(source, _keys(options)):
+    name = sniff(source)
+    if not _fields(options) or (name and _takes_fields(name)):
+        return name
+    if name == NATIVE and not FORMATS[name].has_keys(source, _keys(options)):
+        return name
+    if source.peek.root:
         return RECORDS
-    return name
+    return named_table(source, options) or name
+
+
+def _takes_fields(name: str) -> bool:
+    """Return whether the reader of a format takes --field."""
+    return any(option.name == FIELDS for option in options_of(FORMATS[name]))
 
 
 def _keys(options: ReadOptions | None) -> set[str]:
     """Return the keys that --field names."""
-    return {key.removeprefix("-") for key in _fields(options).values()}
+    fields = _fields(options)
+    keys: set[str] = set()
+    for role in fields:
+        keys.update(key.removeprefix("-") for key in keys_of(fields, role))
+    return keys
 
 
 def format_beside(
@@ -451,7 +554,7 @@ def format_beside(
     """
     ids = set[str]()
     for file in references:
-        ids.update(file.ids or file.first)
+        ids.update(file.by_id or file.words.first)
     names = set()
     for path in paths:
         source = path if isinstance(path, Source) else Source(path)
@@ -471,32 +574,32 @@ def _read_once(
     return Source(path, warnings)
 
 
-def _fields(options: ReadOptions | None) -> Mapping[str, str]:
+def _fields(options: ReadOptions | None) -> KeysOfRoles:
     """Return the keys that --field gives to roles."""
-    fields: Mapping[str, str] = {}
+    fields: KeysOfRoles = {}
     if options:
-        fields = options.values.get("fields") or {}
+        fields = options.values.get(FIELDS) or {}
     return fields
 
 
 def named_table(source: Source, options: ReadOptions | None) -> str | None:
-    """Return the kind of table whose first line has the name that --field text= gives.
+    """Return the kind of table whose first line has a name that --field gives.
 
     Args:
         source: Any file.
         options: The options of formats.
 
     Returns:
-        `tsv`, `csv`, or None if the first line does not have this name.
+        `tsv`, `csv`, or None if the first line does not have such a name.
     """
-    text = _fields(options).get("text")
-    if not text:
-        return None
-    first_line = source.head.partition("\n")[0].rstrip("\r")
-    if text in first_line.split("\t"):
-        return "tsv"
-    if text in first_line.split(","):
-        return "csv"
+    keys = _keys(options)
+    for name, form in (("tsv", TABS), ("csv", COMMAS)):
+        columns = form.names(source)
+        if len(columns) < 2:
+            continue
+        for column in columns:
+            if any(fnmatchcase(column.lower(), key.lower()) for key in keys):
+                return name
     return None
 
 
@@ -545,7 +648,7 @@ class _Headers:
                 translates=header.translates or self._translates,
                 scores_are_means=has_means and are_means(nbest),
             )
-            if not has_means and SUM in _column_names(nbest):
+            if not has_means and SUM in column_names(nbest):
                 # A name alone says nothing of the other scores.
                 self._complete = self._complete.with_records({SUM: FROM_FILE})
         return self._complete
@@ -595,100 +698,3 @@ def _has_copies(nbest: NbestList) -> bool:
     """Return whether two hypotheses have the same text."""
     texts = {hypothesis.text for hypothesis in nbest.hypotheses}
     return len(texts) < len(nbest.hypotheses)
-
-
-# --- the first pass ------------------------------------------------------------------
-
-
-def _choose_first_pass(
-    nbest: NbestList, s2s: str, place: str, warnings: InputWarnings
-) -> None:
-    """Make a column of the file, or its order, the first pass.
-
-    A list without scores is ranked by its order, with a warning if it has several
-    hypotheses. A single hypothesis needs no first-pass score.
-    """
-    has_scores = _has_scores(nbest)
-    is_single = (
-        len(nbest.hypotheses) == 1 and FIRST_PASS not in nbest.hypotheses[0].scores
-    )
-    if not has_scores and not is_single and s2s == FIRST_PASS:
-        warnings.add("list", NO_SCORES, place)
-    if s2s not in (RANK, FIRST_PASS):
-        _with_first_pass(nbest, s2s, place)
-    elif not has_scores or s2s == RANK or is_single:
-        _rank(nbest)
-
-
-def _has_scores(nbest: NbestList) -> bool:
-    """Return whether a hypothesis has a score of any name."""
-    return any(hypothesis.scores for hypothesis in nbest.hypotheses)
-
-
-def _rank(nbest: NbestList) -> None:
-    """Make the order of the file the first pass."""
-    for rank, hypothesis in enumerate(nbest.hypotheses, 1):
-        _set_first_pass(hypothesis, -math.log(rank))
-
-
-def _with_first_pass(nbest: NbestList, column: str, place: str) -> None:
-    """Make another column the first pass."""
-    if any(column not in hypothesis.scores for hypothesis in nbest.hypotheses):
-        if column == WORDS:  # a column of every list, but here a file's own is meant
-            which = "in the file"
-        else:
-            which = f"(found: {', '.join(sorted(_column_names(nbest))) or 'none'})"
-        raise UserError(f"{place}: no score {column!r} {which}; choose another --s2s")
-    for hypothesis in nbest.hypotheses:
-        _set_first_pass(hypothesis, hypothesis.scores.pop(column))
-
-
-def _set_first_pass(hypothesis: Hypothesis, score: float) -> None:
-    """Make a score the first pass. The old first pass goes under its own name, so that
-    nothing is lost and the sum no longer marks a mean.
-    """
-    hypothesis.combined = None  # of another first pass
-    former = hypothesis.scores.pop(FIRST_PASS, None)
-    scores = {FIRST_PASS: score, **hypothesis.scores}
-    if former is not None:
-        scores[FORMER_FIRST_PASS] = former
-    hypothesis.scores = scores
-
-
-def _column_names(nbest: NbestList) -> set[str]:
-    """Return the names of the columns that any hypothesis has."""
-    return set[str]().union(*(hypothesis.scores for hypothesis in nbest.hypotheses))
-
-
-READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS, SCORE}
-"""Reserved names of first-pass columns, which readers and writers of files handle
-themselves.
-"""
-
-
-def _check_columns(nbest: NbestList, place: str) -> None:
-    """Check that each hypothesis has a first pass, and that no column has a reserved
-    name, unless the record of the list says that a command of this package added it.
-    """
-    allowed = {FIRST_PASS, *READERS_OWN.difference(nbest.header.records)}
-    for name, column in nbest.header.records.items():
-        if not column.is_component:
-            allowed.add(name)
-    reserved = forbidden_names()
-    for rank, hypothesis in enumerate(nbest.hypotheses, 1):
-        for name in hypothesis.scores:
-            if name in reserved and name not in allowed:
-                raise UserError(
-                    f"{place}: the name of the column {name} is reserved; give the"
-                    " column another name"
-                )
-        if FIRST_PASS in hypothesis.scores:
-            continue
-        what = f"{place}, hypothesis {rank}: no first-pass score"
-        columns = list(hypothesis.scores)
-        if not columns:
-            raise UserError(f"{what}; add the score, or name its column with --s2s")
-        raise UserError(
-            f"{what} among its columns ({', '.join(columns)}); choose a column with"
-            f" --s2s, or --field score=-{columns[0]} where lower is better"
-        )

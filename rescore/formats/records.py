@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,8 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.formats import paths
 from rescore.formats.fields import TextOfUtterance, fields_of
-from rescore.formats.matching import part_of
-from rescore.formats.objects import Object, json_objects
+from rescore.formats.ids import part_of
+from rescore.formats.objects import Object, json_objects, objects_of
 from rescore.formats.roles import (
     PARTS,
     Fields,
@@ -39,11 +39,16 @@ from rescore.formats.roles import (
 from rescore.formats.rows import Joins, Row, RowFormat
 from rescore.formats.shaped import words_of
 from rescore.formats.shapes import records, shipped
-from rescore.formats.source import NULL, Place, ReadOptions, Source
-from rescore.formats.text import json_number, rank_of, strip_markup
+from rescore.formats.source import NULL, InputProblem, Place, ReadOptions, Source
+from rescore.formats.text import json_number, rank_of
 
 GENERIC = "json"
 """The shape of records with usual names."""
+WITHOUT_TEXTS = InputProblem(
+    "has no text in its columns of hypotheses",
+    "have no text in their columns of hypotheses",
+    "; read as an empty text",
+)
 
 
 class Records(RowFormat):
@@ -88,8 +93,8 @@ class Records(RowFormat):
         """
         named = Named.of(options.of(Fields).fields)
         reading = Reading(self._name, named, source, options)
-        for record in _with_keys(json_objects(source), named, source.name):
-            yield from reading.rows(record)
+        objects = _with_keys(json_objects(source), named, source.name)
+        yield from reading.all_rows(objects)
 
     def texts(self, source: Source, role: str) -> Iterator[TextOfUtterance]:
         """Yield the references or source texts of records, which may have hypotheses,
@@ -147,8 +152,64 @@ def text_of(layout: Layout, record: Object, role: str) -> TextOfUtterance | None
     return TextOfUtterance(name, texts, record.place, fields)
 
 
+def system_of(value: Any, key: str) -> str | None:
+    """Return the system that a record names; None without one.
+
+    Args:
+        value: The record, or the row of a table.
+        key: The key or column of the system.
+    """
+    name = paths.first(value, (key,))
+    if isinstance(name, (dict, list)):
+        return None
+    return " ".join(str(name or "").split()) or None
+
+
+def options_by_system(path: str, options: ReadOptions) -> dict[str, ReadOptions]:
+    """Return the options that read each system's rows of a file in which a key or
+    column names the system of each row; nothing if no single `--field system=` does.
+
+    Args:
+        path: JSON, CSV or TSV.
+        options: The options of formats.
+
+    Raises:
+        UserError: The file has no such key, or its values do not name systems.
+    """
+    systems = Named.of(options.of(Fields).fields).systems
+    if len(systems) != 1:
+        return {}
+    (key,) = systems
+    source = Source(path)
+    if not source.is_regular:
+        raise UserError(f"{path}: is read once for each system; give a file")
+    rows = 0
+    names: dict[str, None] = {}
+    for record in objects_of(source):
+        name = system_of(record.value, key)
+        if name is not None:
+            names[name] = None
+            rows += 1
+        elif names:
+            raise UserError(f"{record.place}: no system under {key}; name it")
+    if len(names) < 2 or len(names) == rows:
+        raise UserError(
+            f"{path}: --field system={key} finds {counted(len(names), 'value')} in"
+            f" {counted(rows, 'row')}, but one system; repeat --field system=NAME for"
+            " each column of texts, or give the column that names the system of each"
+            " row"
+        )
+    by_system = {}
+    for name in names:
+        by_system[name] = copy(options)
+        by_system[name].system = name
+    return by_system
+
+
 def _references(value: Any, place: str) -> tuple[str, ...]:
     """Return the references under a key."""
+    if isinstance(value, str):
+        return (" ".join(value.split()),)
     texts = value if isinstance(value, list) else [value]
     if any(not isinstance(text, str) for text in texts):
         raise UserError(
@@ -189,13 +250,36 @@ class Reading:
         self.named = named
         self.layout = Layout(self.shape, records()[GENERIC], named)
         self._folder: Path = source.path.parent
+        self._told = source.roles
+        """What is told of the roles: of the first record, and of its hypotheses."""
         self._warnings = source.warnings
         self._is_listed = options.first_pass != FIRST_PASS
         self._timed = [one for one in shipped().values() if one.format == name]
         self._users = frozenset(named.columns)
+        self._system = options.system
+        named.check_systems(options.system)
 
-    def rows(self, record: Object) -> Iterator[Row]:
-        """Yield the hypotheses of a record.
+    def all_rows(self, objects: Iterable[Object]) -> Iterator[Row]:
+        """Yield the hypotheses of records; where a key names the system of each record,
+        those of one system.
+
+        Args:
+            objects: The records.
+
+        Raises:
+            UserError: A record has no hypotheses, or a value of a wrong type.
+        """
+        for record in objects:
+            if self._system is None or self._is_of_system(record.value):
+                yield from self.rows(record)
+
+    def _is_of_system(self, value: Any) -> bool:
+        """Return whether a record is of the system that is read."""
+        (key,) = self.named.systems
+        return system_of(value, key) == self._system
+
+    def rows(self, record: Object) -> list[Row]:
+        """Return the hypotheses of a record.
 
         Raises:
             UserError: The record has no hypotheses, or a value of a wrong type.
@@ -207,6 +291,10 @@ class Reading:
             raise _no_object(value, place)
         value = self._with_named(value)
         roles = self.roles_of(value)
+        if not self._told:
+            self._told.update(roles.told)
+        if roles.wide:
+            return self._wide(value, roles, number, place)
         key = roles.text or self._key_of_objects(value, place)
         if roles.id is None and "id" in self.named.keys:
             raise _absent("id", self.named.keys["id"], value, place)
@@ -215,15 +303,13 @@ class Reading:
             self._warnings.add("text", NULL, place)
             value = {**value, key: ""}
         if isinstance(value[key], str):
-            yield self._single(value, key, roles, about)
-            return
+            return [self._single(value, key, roles, about)]
         rows = list(self._listed(value, key, roles, place))
         about.fields = self._facts(value, rows)
-        if not rows:
-            yield about
         for row in rows:
-            yield _joined(row, about)
+            _join(row, about)
             about.joins = Joins.SAME_ID
+        return rows or [about]
 
     def _about(
         self, value: dict[str, Any], roles: Roles, number: int, place: str
@@ -244,6 +330,40 @@ class Reading:
 
             row.audio = manifest_audio(value, name, self._folder, place)
         return row
+
+    def _wide(
+        self, value: dict[str, Any], roles: Roles, number: int, place: str
+    ) -> list[Row]:
+        """Return the hypotheses of a record that has a key for each. A key without a
+        text or score is no hypothesis.
+
+        Raises:
+            UserError: A value is no text.
+        """
+        rows = []
+        for key, score in roles.wide:
+            text = value.get(key)
+            number_of_text = None if score is None else value.get(score.key)
+            if text in (None, "") and number_of_text in (None, ""):
+                continue
+            row = Row("", place)
+            if text is not None and not isinstance(text, str):
+                raise UserError(
+                    f"{place}: {key} is {json.dumps(text)[:40]}, not a text, as several"
+                    " --field text=KEY name texts"
+                )
+            entry = {**value, key: self._text(text, place)}
+            self._fill(row, entry, key, score, ())
+            rows.append(row)
+        if not rows:
+            self._warnings.add("row", WITHOUT_TEXTS, place)
+            rows.append(Row("", place, ""))
+        about = self._about(value, roles, number, place)
+        about.fields = self._facts(value, rows)
+        for row in rows:
+            _join(row, about)
+            about.joins = Joins.SAME_ID
+        return rows
 
     def roles_of(self, value: Mapping[str, Any]) -> Roles:
         """Return the roles of the keys of a record."""
@@ -279,7 +399,7 @@ class Reading:
         Raises:
             UserError: There is no such list.
         """
-        if "text" in self.named.keys:
+        if self.named.texts:
             for name in records()[GENERIC].text:
                 if _are_objects(value.get(name)):
                     return name
@@ -299,10 +419,14 @@ class Reading:
     ) -> Mapping[str, str]:
         """Return what no role has, such as an accent."""
         fields = fields_of(value, self.layout.known)
-        if fields:
-            texts = {strip_markup(row.text or "") for row in rows}
-            fields = {key: text for key, text in fields.items() if text not in texts}
-        return fields
+        if not fields:
+            return fields
+        texts = {" ".join((row.text or "").split()) for row in rows}
+        facts = {}
+        for key, text in fields.items():
+            if text not in texts and not key.endswith(PARTS):
+                facts[key] = text
+        return facts
 
     # --- hypotheses of a record ---
 
@@ -383,7 +507,7 @@ class Reading:
             value = self._with_named(value)
             roles = self.layout.of(value, is_entry=True)
             key = roles.text
-            named = self.named.keys.get("text")
+            named = self.named.text
             if needs_named and named is not None and value.get(named) is None:
                 raise _absent("text", named, value, place)
         if key is not None:
@@ -407,8 +531,8 @@ class Reading:
     ) -> None:
         """Set the text and the scores of a row, higher is better."""
         row.text = value[key]
-        if score is None and self.named.score is not None:
-            raise _absent("score", self.named.score.key, value, row.place)
+        if score is None and self.named.scores:
+            raise _absent("score", self.named.scores[0].key, value, row.place)
         if score is not None:
             number = value[score.key]
             if isinstance(number, list) and number:
@@ -429,11 +553,16 @@ class Reading:
                 row.scores[name] = sign * json_number(value[key], row.place, key)
 
 
-def _joined(row: Row, about: Row) -> Row:
-    """Return a hypothesis with what its record says of the utterance."""
-    return replace(
-        about, text=row.text, total=row.total, scores=row.scores, place=about.place
-    )
+def _join(row: Row, about: Row) -> None:
+    """Add what a record says of its utterance to the row of a hypothesis."""
+    row.id = about.id
+    row.place = about.place
+    row.joins = about.joins
+    row.references = about.references
+    row.source = about.source
+    row.fields = about.fields
+    row.audio = about.audio
+    row.own = about.own
 
 
 def _no_object(value: Any, place: str) -> UserError:

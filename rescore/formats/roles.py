@@ -7,17 +7,24 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from rescore.columns import RANK
-from rescore.errors import UserError
+from rescore.errors import UserError, counted, listed
 from rescore.formats.shapes import Shape
 from rescore.options import Declared, option
 
 PARTS = ("_score", "_scores", "_logprob", "_log_prob")
 """Endings of keys that hold parts of a score, such as `am_score`."""
-PREDICTED = ("pred_text", "prediction", "predictions")
+PREDICTED = (
+    *("pred_text", "prediction", "predictions", "pred", "predicted", "pred_str"),
+    *("predicted_text", "predicted_transcript"),
+    *("recognition", "recognized", "recognised", "recognized_text"),
+)
 """Keys of hypotheses beside which `text` is the reference."""
+HYPOTHESIS = ("hyp", "hypothesis", "hyp_text", "hypothesis_text")
+"""Keys of hypotheses beside which `transcript` is the reference, and `text` may be."""
 TEXTS = ("text", "transcript", "transcription", "sentence")
 """Keys of a text that is the only one beside an id: a reference or a source text."""
 SYSTEM = "system="
@@ -26,6 +33,14 @@ own.
 """
 ROLES = ("id", "text", "score", "ref", "src")
 """What a key can mean; any other role is a new column of scores."""
+PLACE_OF_SOUND = ("audio_filepath", "offset", "duration")
+"""Keys of manifests that say where the sound of an utterance is."""
+SEVERAL = ("text", "score")
+"""Roles that several keys may have: the hypotheses of a record and their scores."""
+KeysOfRoles = Mapping[str, str | tuple[str, ...]]
+"""The key, or the keys, of each role."""
+MOST_KINDS = 1000
+"""Kinds of records whose roles are remembered, at most."""
 
 # --- roles that --field gives --------------------------------------------------------
 
@@ -40,28 +55,45 @@ def _role(text: str) -> tuple[str, str]:
     return role, key
 
 
-def _by_role(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+def _by_role(pairs: Iterable[tuple[str, str]]) -> KeysOfRoles:
     """Return the key of each role.
 
     Raises:
-        UserError: Two keys have one role.
+        UserError: Two keys have one role that a single key may have.
     """
-    keys: dict[str, str] = {}
+    keys: dict[str, str | tuple[str, ...]] = {}
     for role, key in pairs:
-        if keys.setdefault(role, key) != key:
+        known = keys_of(keys, role)
+        if key in known:
+            continue
+        if known and role not in SEVERAL:
             raise UserError(
-                f"--field {role}={keys[role]} and {role}={key}: give each role once"
+                f"--field {role}={known[0]} and {role}={key}: give each role once;"
+                " text and score may have several columns"
             )
+        keys[role] = (*known, key) if known else key
     return keys
+
+
+def keys_of(fields: KeysOfRoles, role: str) -> tuple[str, ...]:
+    """Return the keys of a role; none if no key has it.
+
+    Args:
+        fields: The values of --field.
+        role: The role.
+    """
+    keys = fields.get(role, ())
+    return (keys,) if isinstance(keys, str) else tuple(keys)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fields(Declared):
-    fields: Mapping[str, str] = option(
+    fields: KeysOfRoles = option(
         {},
         "JSON, CSV, TSV: the key or column KEY holds the ROLE: text, score, id, ref,"
         " src, or a new column of scores. Example: text=hyp. With score=-KEY lower"
-        " values are better.",
+        " values are better. Several columns of texts, such as text=h1 text=h2 or"
+        " text='h*', are a list; score=s1 score=s2 are their scores.",
         "--field",
         metavar="ROLE=KEY",
         parse=_role,
@@ -86,53 +118,92 @@ class Signed(NamedTuple):
             return cls(key.removeprefix("-"), -1)
         return cls(key, 1)
 
+    @property
+    def told(self) -> str:
+        """The key, and whether lower numbers are better."""
+        return self.key if self.sign > 0 else f"{self.key} (lower is better)"
+
 
 @dataclass(frozen=True, slots=True)
 class Named:
     """The keys that --field names, by their roles."""
 
     keys: Mapping[str, str] = field(default_factory=dict)
-    """The keys of texts, ids, references and source texts."""
-    score: Signed | None = None
+    """The keys of ids, references and source texts."""
+    texts: tuple[str, ...] = ()
+    """The keys of the hypotheses, or patterns of these, such as `h*`."""
+    scores: tuple[Signed, ...] = ()
+    """The keys of the scores, in the order of the hypotheses."""
     columns: Mapping[str, Signed] = field(default_factory=dict)
     """The keys of further columns, by the names of the columns."""
     systems: tuple[str, ...] = ()
-    """The keys of all systems' texts."""
+    """The keys of all systems' texts; a single key holds the names of systems."""
     places: tuple[str, ...] = ()
     """The keys that may be places within objects and lists."""
 
     @classmethod
-    def of(cls, fields: Mapping[str, str]) -> Named:
+    def of(cls, fields: KeysOfRoles) -> Named:
         """Return the keys of each role.
 
         Args:
             fields: The values of --field.
-
-        Raises:
-            UserError: Several systems are named, but not the one whose texts count.
         """
-        keys = {role: key for role, key in fields.items() if role in ROLES}
-        score = keys.pop("score", None)
-        systems = []
+        keys = {}
         columns = {}
-        for role, key in fields.items():
+        systems: list[str] = []
+        every = []
+        for role in fields:
+            of_role = keys_of(fields, role)
+            every += [Signed.of(key).key for key in of_role]
             if role.startswith(SYSTEM):
-                systems.append(key)
+                systems += of_role
+            elif role in ROLES and role not in SEVERAL:
+                keys[role] = of_role[0]
             elif role not in ROLES:
-                columns[role] = Signed.of(key)
-        if systems and keys.get("text") not in systems:
-            raise UserError(
-                "--field system=NAME names one of several systems; give the texts of"
-                " this system: --field text=NAME"
-            )
-        every = [Signed.of(key).key for key in fields.values()]
+                columns[role] = Signed.of(of_role[0])
         return cls(
             keys,
-            None if score is None else Signed.of(score),
+            keys_of(fields, "text"),
+            tuple(map(Signed.of, keys_of(fields, "score"))),
             columns,
             tuple(systems),
             tuple(filter(re.compile(r"[.\[]").search, every)),
         )
+
+    def check_systems(self, system: str | None) -> None:
+        """Check that of several systems one is chosen.
+
+        Args:
+            system: The system whose rows are read, of a table in which a column names
+                the system of each row.
+
+        Raises:
+            UserError: Several systems are named, but not the one whose texts count.
+        """
+        if len(self.systems) == 1 and system is None and self.texts != self.systems:
+            raise UserError(
+                f"--field system={self.systems[0]} says that rows are of several"
+                " systems; give the table to combine or eval"
+            )
+        if len(self.systems) > 1 and not set(self.texts) & set(self.systems):
+            raise UserError(
+                "--field system=NAME names one of several systems; give the texts of"
+                " this system: --field text=NAME"
+            )
+
+    @property
+    def text(self) -> str | None:
+        """The only key of the hypotheses; None if there is none, or several."""
+        if len(self.texts) == 1 and not _is_pattern(self.texts[0]):
+            return self.texts[0]
+        return None
+
+    @property
+    def every(self) -> frozenset[str]:
+        """All keys."""
+        signed = (*self.scores, *self.columns.values())
+        keys = {*self.keys.values(), *self.texts, *self.systems}
+        return frozenset(keys.union(each.key for each in signed))
 
     @property
     def optional(self) -> dict[str, str]:
@@ -142,6 +213,38 @@ class Named:
             if role in self.keys:
                 keys[role] = self.keys[role]
         return keys
+
+    def matching(self, keys: Iterable[str], names: Collection[str]) -> list[str]:
+        """Return the names that keys of --field stand for: of a pattern such as `h*`,
+        all names that match and have no other role; of another key, the key.
+
+        Args:
+            keys: Keys or patterns of one role.
+            names: The keys of a record, or the columns of a table.
+        """
+        others = {_lower(key) for key in self.every - {*keys}}
+        chosen = []
+        for key in keys:
+            if not _is_pattern(key):
+                chosen.append(key)
+                continue
+            for name in names:
+                matches = fnmatchcase(_lower(name), _lower(key))
+                if matches and not _is_matched(_lower(name), others):
+                    chosen.append(name)
+        return list(dict.fromkeys(chosen))
+
+
+def _is_pattern(key: str) -> bool:
+    """Return whether a key of --field stands for several names."""
+    return "*" in key
+
+
+def _is_matched(name: str, keys: Iterable[str]) -> bool:
+    """Return whether a name is one of some keys, or matches one of them."""
+    return any(
+        fnmatchcase(name, key) for key in keys if _is_pattern(key) or key == name
+    )
 
 
 # --- roles of the keys of a record ---------------------------------------------------
@@ -161,6 +264,28 @@ class Roles:
     rank: str | None
     parts: tuple[str, ...]
     """Keys of parts of the toolkit's score."""
+    wide: tuple[tuple[str, Signed | None], ...] = ()
+    """The keys of the texts of a list, each with its score, if several keys of the
+    record hold the hypotheses.
+    """
+
+    @property
+    def told(self) -> dict[str, str]:
+        """The keys whose names are not the names of their roles, by role."""
+        keys = {"id": self.id, "text": self.text, "ref": self.ref, "src": self.src}
+        told = {}
+        for role, key in keys.items():
+            if key is not None and key != role:
+                told[role] = key
+        if self.score is not None:
+            told["score"] = self.score.told
+        if self.wide:
+            told["text"] = listed([key for key, _ in self.wide])
+            scores = [score.told for _, score in self.wide if score is not None]
+            told |= {"score": listed(scores)} if scores else {}
+        if told.get("score") == "score":
+            del told["score"]
+        return told
 
 
 class Layout:
@@ -180,19 +305,15 @@ class Layout:
         self._text_of_entries = tuple(dict.fromkeys((*shape.text, *generic.text)))
         self.known = self._all_known()
         """The keys that have a role, or usually have one: they are no fields."""
+        self._taken = {_lower(key) for key in named.every}
         self._roles: dict[tuple[Any, ...], Roles] = {}
 
     def _all_known(self) -> frozenset[str]:
         """Return the keys that have a role, or usually have one."""
-        keys = {RANK, "audio_filepath", *PREDICTED, *TEXTS}
+        keys = {RANK, *PLACE_OF_SOUND, *PREDICTED, *TEXTS}
         for shape in (self.shape, self.generic):
             keys.update(shape.text, shape.score, shape.id, shape.ref, shape.src)
-        named = self.named
-        keys.update(named.keys.values(), named.systems)
-        keys.update(signed.key for signed in named.columns.values())
-        if named.score is not None:
-            keys.add(named.score.key)
-        return frozenset(keys)
+        return self.named.every | keys
 
     def of(self, value: Mapping[str, Any], is_entry: bool = False) -> Roles:
         """Return the roles of the keys of an object. Keys whose value is null have no
@@ -206,6 +327,8 @@ class Layout:
         names = (is_entry, nulls, *value)
         roles = self._roles.get(names)
         if roles is None:
+            if len(self._roles) == MOST_KINDS:
+                self._roles.clear()
             roles = self.roles(tuple(value), nulls, is_entry)
             self._roles[names] = roles
         return roles
@@ -222,59 +345,134 @@ class Layout:
             names: The keys of a record, or the columns of a table.
             nulls: The keys whose value is null.
             is_entry: Whether the keys are of a hypothesis in the list of a record.
+
+        Raises:
+            UserError: Several keys of texts have another number of scores.
         """
-        filled: dict[str, str] = {}
-        for name in names:
-            if name not in nulls:
-                filled.setdefault(_lower(name), name)
-        empty = {_lower(name): name for name in nulls}
-        named = self.named
-        texts = self._text_of_entries if is_entry else self.shape.text
-        if "text" in named.keys:
-            texts = (named.keys["text"], *(self._text_of_entries if is_entry else ()))
-        text = _text_among(filled, empty, texts)
+        filled = _by_lower([name for name in names if name not in nulls])
+        empty = _by_lower(nulls)
+        wide = () if is_entry else self._wide(names)
+        text = self._text_among(filled, empty, is_entry)
         # a score that is null is an error, not a score that is absent
         score = self._score_among({**empty, **filled}, text)
-        parts = [name for name in names if name.endswith(PARTS) or name == "scores"]
         taken = {text, score.key if score else None}
+        parts = []
+        for name in self._free(_by_lower(names)).values():
+            is_part = name.endswith(PARTS) or name == "scores"
+            if is_part and name not in taken:
+                parts.append(name)
         return Roles(
-            text=text,
+            text=wide[0][0] if wide else text,
             score=score,
             id=self._among(filled, "id"),
-            ref=_first(filled, self.references(text), text),
+            ref=self._reference_among(filled, wide[0][0] if wide else text),
             src=self._among(filled, "src"),
-            rank=filled.get(RANK),
-            parts=tuple(name for name in parts if name not in taken),
+            rank=self._free(filled).get(RANK),
+            parts=tuple(parts),
+            wide=wide,
         )
 
-    def references(self, text: str | None) -> tuple[str, ...]:
-        """Return the names of references beside hypotheses.
-
-        Args:
-            text: The key of the hypotheses.
+    def _free(self, names: Mapping[str, str]) -> dict[str, str]:
+        """Return the names that --field gives no role: such a key loses the role that
+        it usually has.
         """
+        taken = self._taken
+        return {lower: name for lower, name in names.items() if lower not in taken}
+
+    def _wide(self, names: Collection[str]) -> tuple[tuple[str, Signed | None], ...]:
+        """Return the keys of several hypotheses, each with its score."""
+        named = self.named
+        texts = named.matching(named.texts, names)
+        if len(texts) < 2:
+            return ()
+        scores: list[Signed] = []
+        for signed in named.scores:
+            for key in named.matching([signed.key], names):
+                scores.append(Signed(key, signed.sign))
+        if not scores:
+            return tuple((text, None) for text in texts)
+        if len(scores) != len(texts):
+            raise UserError(
+                f"--field gives {counted(len(texts), 'column')} of texts"
+                f" ({', '.join(texts)[:60]}) and {len(scores)} of scores"
+                f" ({', '.join(signed.key for signed in scores)[:60]}); give each text"
+                " its score, in the same order"
+            )
+        return tuple(zip(texts, scores, strict=True))
+
+    def _text_among(
+        self, filled: Mapping[str, str], empty: Mapping[str, str], is_entry: bool
+    ) -> str | None:
+        """Return the key of the hypotheses, or of the hypothesis that an object is."""
+        named = self.named
+        if named.texts and not is_entry:
+            every = list({**filled, **empty}.values())
+            texts = named.matching(named.texts, every)
+            return _text_among(filled, empty, texts)
+        usual = self._text_of_entries if is_entry else self.shape.text
+        if named.text is not None:
+            text = _text_among(filled, empty, [named.text])
+            if text is not None:
+                return text
+        return _text_among(self._free(filled), self._free(empty), usual)
+
+    def _reference_among(
+        self, filled: Mapping[str, str], text: str | None
+    ) -> str | None:
+        """Return the key of the references beside hypotheses."""
         if "ref" in self.named.keys:
-            return (self.named.keys["ref"],)
-        if text in PREDICTED:
-            return (*self.shape.ref, "text")
-        return self.shape.ref
+            return _first(filled, (self.named.keys["ref"],))
+        usual = self.shape.ref
+        if text is not None and _lower(text) in PREDICTED:
+            usual = (*usual, *TEXTS)
+        elif text is not None and _lower(text) in HYPOTHESIS:
+            usual = (*usual, "transcript", "transcription")
+        return _first(self._free(filled), usual, text)
 
     def _among(self, filled: Mapping[str, str], role: str) -> str | None:
         """Return the first key of a role that has a value."""
         if role in self.named.keys:
             return _first(filled, (self.named.keys[role],))
         names: tuple[str, ...] = getattr(self.shape, role)
-        return _first(filled, names)
+        if role == "id":
+            names = (*names, *self.shape.id_else)
+        return _first(self._free(filled), names)
 
     def _score_among(self, every: Mapping[str, str], text: str | None) -> Signed | None:
         """Return the key of the scores; None if there are no scores."""
-        named = self.named.score
-        keys = self._score if named is None else (named.key,)
+        if self.named.scores:
+            signed = self.named.scores[0]
+            key = _first(every, (signed.key,), text)
+            return None if key is None else Signed(key, signed.sign)
+        key = _first(self._free(every), self._score, text)
         sign = -1 if self.shape.scale == "cost" else 1
-        if named is not None:
-            sign = named.sign
-        key = _first(every, keys, text)
         return None if key is None else Signed(key, sign)
+
+    def alternatives(self, names: Collection[str]) -> list[tuple[str, list[str]]]:
+        """Return roles that several columns of a table may have equally well, with the
+        names of these columns; the first column is read.
+
+        Args:
+            names: The columns of a table.
+        """
+        free = self._free(_by_lower(names))
+        roles = self.roles(names)
+        found = []
+        texts = [free[key] for key in (*HYPOTHESIS, *PREDICTED) if key in free]
+        if not texts:
+            # a text and a transcript: one of them may be the reference
+            texts = [free[key] for key in TEXTS if key in free]
+            texts = [name for name in texts if name != roles.ref]
+        if not self.named.texts and len(texts) > 1:
+            found.append(("text", texts))
+        refs = [free[key] for key in self.shape.ref if key in free]
+        is_hypothesis = roles.text is not None and _lower(roles.text) in HYPOTHESIS
+        if roles.ref is None and is_hypothesis and "text" in free:
+            refs = [free["text"]]
+        is_asked = len(refs) > 1 or (refs and roles.ref is None)
+        if "ref" not in self.named.keys and is_asked:
+            found.append(("ref", refs))
+        return found
 
     # --- texts beside ids ---
 
@@ -284,7 +482,8 @@ class Layout:
         Args:
             value: The record.
         """
-        return _first(_filled(value), (*self.shape.id, *self.generic.id))
+        names = (*self.shape.id, *self.generic.id, *self.generic.id_else)
+        return _first(_filled(value), names)
 
     def text_of_role(self, value: Mapping[str, Any], role: str) -> str | None:
         """Return the key of the reference or source text of a record, which may have no
@@ -308,11 +507,17 @@ class Layout:
 
 def _filled(value: Mapping[str, Any]) -> dict[str, str]:
     """Return the keys that have a value, by the names that are compared."""
-    filled: dict[str, str] = {}
-    for name, each in value.items():
-        if each is not None:
-            filled.setdefault(_lower(name), name)
-    return filled
+    return _by_lower([name for name, each in value.items() if each is not None])
+
+
+def _by_lower(names: Iterable[str]) -> dict[str, str]:
+    """Return names by the names that are compared; of names that are equal without
+    case, the first.
+    """
+    every: dict[str, str] = {}
+    for name in names:
+        every.setdefault(_lower(name), name)
+    return every
 
 
 def _lower(name: str) -> str:

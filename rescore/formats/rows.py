@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Protocol
 
 from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, Column
 from rescore.errors import UserError, counted
@@ -24,7 +24,7 @@ from rescore.formats.source import (
     ReadOptions,
     Source,
 )
-from rescore.formats.text import strip_markup
+from rescore.formats.text import strip_markup, without_tags
 from rescore.formats.times import TimedWord, filled, partly_timed
 from rescore.nbest import Audio, Header, Hypothesis, NbestList, as_ranked
 from rescore.options import Declared, option
@@ -226,17 +226,14 @@ class _Building:
         Raises:
             UserError: The row contradicts the rows before it.
         """
-        has_hypotheses = bool(nbest.hypotheses)
-        nbest.hypotheses += self._hypotheses(row)
-        if not has_hypotheses:  # the rows before spoke of the utterance alone
+        if not nbest.hypotheses:  # the rows before spoke of the utterance alone
             nbest.fields = {**row.fields, **nbest.fields}
-        elif nbest.fields and row.text is not None:
+        elif row.text is not None and nbest.fields != row.fields:
             # what differs between hypotheses says nothing of the utterance
             nbest.fields = dict(nbest.fields.items() & row.fields.items())
-        if not self._rules.adds_references:
-            _check_same_references(row, nbest.references)
-        known = nbest.references
-        nbest.references += tuple(text for text in row.references if text not in known)
+        nbest.hypotheses += self._hypotheses(row)
+        if row.references != nbest.references:
+            self._add_references(nbest, row)
         if row.source is None or row.source == nbest.source:
             return
         if nbest.source is not None:
@@ -245,6 +242,13 @@ class _Building:
                 " give a single source"
             )
         nbest.source = row.source
+
+    def _add_references(self, nbest: NbestList, row: Row) -> None:
+        """Add the references of a row that its list does not have."""
+        if not self._rules.adds_references:
+            _check_same_references(row, nbest.references)
+        known = nbest.references
+        nbest.references += tuple(text for text in row.references if text not in known)
 
     def _hypotheses(self, row: Row) -> list[Hypothesis]:
         """Return the hypothesis of a row in a list; nothing for a row without one."""
@@ -256,17 +260,14 @@ class _Building:
                 if is_part and name not in self._columns:
                     self._columns[name] = Column.component(self._rules.components)
         text = row.text if row.is_plain else strip_markup(row.text)
-        scored: dict[str, Any] = {"scores": row.scores}
+        scores, combined = row.scores, None
         if row.total is not None:
-            scored = as_ranked(row.total, row.scores)
+            ranked = as_ranked(row.total, scores)
+            scores, combined = ranked["scores"], ranked["combined"]
+        times = row.times or timed(text, row.words, row.place, self._warnings)
         return [
             Hypothesis(
-                text,
-                origin=row.origin,
-                times=row.times or timed(text, row.words, row.place, self._warnings),
-                rank=row.rank,
-                alignment=row.alignment,
-                **scored,
+                text, scores, row.origin, times, row.rank, row.alignment, combined
             )
         ]
 
@@ -287,7 +288,7 @@ def timed(
         return ()
     pieces = partly_timed(text, words)
     for piece, span in pieces:
-        if span is None:
+        if span is None and without_tags(piece):
             warnings.add("word", UNTIMED, f"{place}: {piece[:40]}")
     return tuple(span for _, span in filled(pieces))
 
@@ -356,7 +357,8 @@ class ListSize(Declared):
     size: int | None = option(
         None,
         "Hypotheses per list, if the file does not mark the end of a list (NeMo beams,"
-        " OpenNMT). For lattices: number of different texts to read, 100 by default.",
+        " OpenNMT). For lattices and pages of OCR: number of different texts to read,"
+        " 100 by default.",
         "--nbest-size",
         low=1,
     )

@@ -27,12 +27,21 @@ from rescore.formats.source import (
     ReadOptions,
     Source,
 )
-from rescore.formats.text import json_number, stem_of, strip_markup
-from rescore.formats.times import BackwardsError, Span, TimedWord, time_order
+from rescore.formats.text import json_number, stem_of, strip_markup, without_tags
+from rescore.formats.times import (
+    BackwardsError,
+    Span,
+    TimedWord,
+    time_order,
+    timed_pieces,
+)
 from rescore.options import Declared, read_file
 
 WITHOUT_TEXT = InputProblem(
     "has no alternative with a text", "have no alternative with a text", "; left out"
+)
+WITHOUT_HYPOTHESES = InputProblem(
+    "has no hypothesis", "have no hypotheses", "; read as an empty text"
 )
 IMPROBABLE = InputProblem(
     "has a hypothesis without a probability above 0",
@@ -156,8 +165,9 @@ class Shaped(RowFormat):
         unseen: dict[str, list[str]] = {}
         if self._own is not None:
             unseen = self._own[-1].places()
+        last = self.shapes[-1]
         for document, place in self._documents(source):
-            shape = self._fitting(document) or self.shapes[-1]
+            last = shape = self._fitting(document) or last
             unseen = still_missing(unseen, document)
             if not segment_times:
                 shape = replace(shape, finish="")
@@ -273,13 +283,20 @@ def results_of(
         alternatives.append((_alternatives(shape, result, of_result), of_result))
     _check_absent(shape, alternatives)
     about = about_results(shape, document, found, place)
+    whole_id = id_of_document(shape, document, place)
     results = []
     for number, (result, said, (own, of_result)) in enumerate(
         zip(found, about, alternatives, strict=True), 1
     ):
         hypotheses = _hypotheses(shape, result, own or [], of_result, warnings)
         if not hypotheses and (shape.results or shape.sparse):
-            continue  # a phrase without speech
+            is_known = said.id is not None or bool(said.references)
+            if not is_known and (shape.results or whole_id is None):
+                if own and any(own):
+                    warnings.add("result", WITHOUT_TEXT, of_result)
+                continue  # a phrase without speech
+            warnings.add("result", WITHOUT_HYPOTHESES, of_result)
+            hypotheses = [Row("", of_result, "", is_plain=True)]
         results.append(
             Result(
                 hypotheses,
@@ -291,7 +308,6 @@ def results_of(
                 said.source,
             )
         )
-    whole_id = id_of_document(shape, document, place)
     for number, one in enumerate(results, 1):
         if one.id is None and whole_id is not None:
             one.id = whole_id if len(results) == 1 else f"{whole_id}-{number}"
@@ -369,8 +385,6 @@ def _hypotheses(
 ) -> list[Row]:
     """Return the hypotheses of a result; none if it has no text."""
     if shape.sparse and not _have_texts(shape, alternatives):
-        if alternatives and any(alternatives):
-            warnings.add("result", WITHOUT_TEXT, place)
         return []
     apart: list[Any] | None = None
     if shape.scores:
@@ -490,8 +504,12 @@ class _Alternative:
     def words(self) -> list[TimedWord]:
         """Return the words of all parts, or those beside the parts."""
         words: list[TimedWord] = []
+        shape = self._shape
         for part, place in self._parts:
-            words += _words(self._shape, part, self._shape.words, place)
+            if shape.times and not shape.words:
+                words += _words_of_text(shape, part, place)
+            else:
+                words += _words(shape, part, shape.words, place)
         beside = self._shape.words_beside
         if beside and not _have_times(words):
             words = _words(self._shape, self._value, beside, self._place)
@@ -621,6 +639,27 @@ def _words(shape: Shape, part: Any, path: str, place: str) -> list[TimedWord]:
             span = _span(shape, entry, place)
         words.append((text, span))
     return words
+
+
+def _words_of_text(shape: Shape, part: Any, place: str) -> list[TimedWord]:
+    """Return the words of a text, or its letters where a language puts no blanks
+    between words, with the times that stand in a list beside the text: marks of
+    punctuation have no times of their own.
+    """
+    text = paths.first(part, shape.text)
+    times = paths.entries(part, shape.times, place) or []
+    words: list[str] = []
+    for piece in timed_pieces(without_tags(str(text or ""))):
+        if words and not any(map(str.isalnum, piece)):
+            words[-1] += piece
+        else:
+            words.append(piece)
+    if len(words) != len(times):
+        return []
+    timed: list[TimedWord] = []
+    for number, word in enumerate(words):
+        timed.append((word.strip(), span_beside(shape, times, number, place)))
+    return timed
 
 
 def _word(shape: Shape, entry: Any, place: str) -> str:

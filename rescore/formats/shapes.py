@@ -41,6 +41,8 @@ class Shape:
     """Places that a document of this shape lacks."""
     id: tuple[str, ...] = ()
     """In a result or in the document: the id; else the name of the file is the id."""
+    id_else: tuple[str, ...] = ()
+    """In a record: the id, if there is no key of `id`; else a field."""
     ref: tuple[str, ...] = ()
     """In a result or in the document: the reference."""
     src: tuple[str, ...] = ()
@@ -90,7 +92,9 @@ class Shape:
     duration: tuple[str, ...] = ()
     """In a word: the duration, in place of the end."""
     times: str = ""
-    """In a part: starts, or pairs of start and end, in a list beside the words."""
+    """In a part: starts, or pairs of start and end, in a list beside the words; without
+    a place of words, beside the words or letters of the text.
+    """
     unit: float = 1.0
     """The unit of times, in seconds."""
     skipped: str = ""

@@ -347,6 +347,12 @@ class ReadOptions(OptionValues):
     """Whether words without times share the times of their segments, for subtitles and
     CTM.
     """
+    system: str | None = None
+    """The system whose rows are read, of a table in which a column names the system of
+    each row.
+    """
+    several: bool = False
+    """Whether several inputs are read together: ids may need the names of files."""
     beside: Sequence[str] = ()
     """Further inputs that are read with these options: an option that their readers
     take has a meaning in this call.
@@ -374,6 +380,10 @@ class Source:
         self.path = Path(path)
         self.has_rest = False
         """Whether a reader has left lines unread."""
+        self.roles: dict[str, str] = {}
+        """The column or key of each role that a reader found, if its name is not the
+        name of the role; for the line that says what was read.
+        """
         self._file: IO[bytes] = io.BytesIO()
         """The file that is being read, for its position."""
         self.is_stdin = str(path) == "-"

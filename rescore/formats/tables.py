@@ -6,10 +6,11 @@ import csv
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import IO, Any
 
-from rescore.columns import RANK, SUM
+from rescore.columns import FROM_FILE, RANK, SUM, Column, Role, reserved_columns
 from rescore.errors import UserError, counted
 from rescore.files import opened
 from rescore.formats.fields import TextOfUtterance, fields_of
@@ -18,7 +19,13 @@ from rescore.formats.records import GENERIC, Reading, text_of
 from rescore.formats.roles import ROLES, Fields, Layout, Named, Roles, Signed
 from rescore.formats.rows import Row, RowFormat
 from rescore.formats.shapes import records
-from rescore.formats.source import Place, ReadOptions, Source
+from rescore.formats.source import (
+    InputProblem,
+    InputWarnings,
+    Place,
+    ReadOptions,
+    Source,
+)
 from rescore.formats.text import NOTHING, as_number
 from rescore.formats.writing import check_holds, line, unmarked
 from rescore.nbest import Header, NbestList, ranked_by
@@ -72,9 +79,9 @@ class DelimitedTable(RowFormat):
         """
         names = self._form.names(source)
         reading = _Cells(names, source, options)
-        for record in self._form.objects(source):
-            yield from reading.rows(record)
+        yield from reading.all_rows(self._form.objects(source))
         reading.tell_texts()
+        reading.repeated.tell(source.warnings, source.name)
 
     def has_texts(self, source: Source, role: str) -> bool:
         """Return whether the first line names a column of ids and a column of
@@ -230,6 +237,31 @@ def _layout() -> Layout:
     return Layout(records()[GENERIC], records()[GENERIC], Named())
 
 
+_MEANINGS = {"text": "hypotheses", "ref": "references"}
+"""What the columns of a role hold."""
+
+
+def _two_meanings(role: str, columns: Sequence[str], read: str | None) -> InputProblem:
+    """Return the problem of a table in which several columns may have a role.
+
+    Args:
+        role: The role.
+        columns: The columns.
+        read: The column that is read; None if none is.
+    """
+    others = [name for name in columns if name != read]
+    is_read = f"{read} was read" if read else "it was not read"
+    names = " or ".join(columns)[:100]
+    options = f"--field {role}={others[0]}"
+    if role == "text":
+        options += f", and --field ref={others[0]} if it is the reference"
+    return InputProblem(
+        f"may have its {_MEANINGS[role]} in {names}",
+        f"may have their {_MEANINGS[role]} in {names}",
+        f"; {is_read}; to choose, give --field {role}=NAME, such as {options}",
+    )
+
+
 class _Cells(Reading):
     """Reads the rows of a table as records.
 
@@ -248,38 +280,51 @@ class _Cells(Reading):
     ) -> None:
         named = Named.of(options.of(Fields).fields)
         super().__init__(GENERIC, named, source, options)
-        self._source = source
+        self._name = source.name
         self._names = names
         self._roles = self.layout.roles(names)
         self._check()
-        self._header = Header(scores_are_means=MEANS_SUM in names)
+        self._tell_alternatives()
         self._more = self._further()
+        self._header = Header(
+            records=_own_records(self._more), scores_are_means=MEANS_SUM in names
+        )
         self._is_numeric: dict[str, bool] = {}
         """Whether a further column holds numbers: its first cell that is not empty
         decides.
         """
+        self._texts: list[str] = []
+        """The further columns that hold no numbers."""
+        self.repeated = _Repeated([] if self._is_grouped else self._more_keys())
 
     def _check(self) -> None:
         """Check that each column that --field names is there, and a column of
         hypotheses.
         """
         named = self.named
-        wanted = dict(named.keys)
-        if named.score is not None:
-            wanted["score"] = named.score.key
-        wanted |= {name: signed.key for name, signed in named.columns.items()}
+        wanted = list(named.keys.items())
+        wanted += [("text", key) for key in named.texts]
+        wanted += [("score", signed.key) for signed in named.scores]
+        wanted += [(name, signed.key) for name, signed in named.columns.items()]
         known = {name.lower().strip() for name in self._names}
-        for role, key in wanted.items():
-            if key.lower().strip() not in known:
+        for role, key in wanted:
+            matching = named.matching([key], self._names)
+            if known.isdisjoint(name.lower().strip() for name in matching):
                 raise UserError(
-                    f"{self._source.name}: no column {key} (there are"
+                    f"{self._name}: no column {key} (there are"
                     f" {', '.join(self._names)}); correct --field {role}=NAME"
                 )
         if self._roles.text is None:
             raise UserError(
-                f"{self._source.name}: which column has the hypotheses? Say it with"
+                f"{self._name}: which column has the hypotheses? Say it with"
                 f" --field text=NAME ({', '.join(self._names)})"
             )
+
+    def _tell_alternatives(self) -> None:
+        """Warn of columns that may have a role as well as the column that is read."""
+        for role, columns in self.layout.alternatives(self._names):
+            read = self._roles.text if role == "text" else self._roles.ref
+            self._warnings.add("file", _two_meanings(role, columns, read), self._name)
 
     def _further(self) -> dict[str, Signed]:
         """Return the further columns by their names in lists: those that --field names,
@@ -292,17 +337,31 @@ class _Cells(Reading):
         taken.update(signed.key for signed in more.values())
         if roles.score is not None:
             taken.add(roles.score.key)
+        for text, score in roles.wide:
+            taken.add(text)
+            if score is not None:
+                taken.add(score.key)
         for name in self._names:
             if name.strip() and name not in taken:
                 more[SUM if name == MEANS_SUM else name] = Signed(name, 1)
         return more
 
+    @property
+    def _is_grouped(self) -> bool:
+        """Whether rows have ids, or each row is a list."""
+        return self._roles.id is not None or bool(self._roles.wide)
+
+    def _more_keys(self) -> list[str]:
+        """Return the columns that may hold ids: those without a role."""
+        named = self.named.columns
+        return [signed.key for name, signed in self._more.items() if name not in named]
+
     def roles_of(self, value: Mapping[str, Any]) -> Roles:
         """Return the roles of the columns, which are the same for each row."""
         return self._roles
 
-    def rows(self, record: Object) -> Iterator[Row]:
-        """Yield the hypothesis of a row.
+    def rows(self, record: Object) -> list[Row]:
+        """Return the hypothesis of a row.
 
         Raises:
             UserError: A cell of a column of numbers is no number.
@@ -315,15 +374,20 @@ class _Cells(Reading):
         for name in (roles.ref, roles.src):
             if name is not None:
                 cells[name] = _text_of(cells[name])
-        for row in super().rows(record):
+        rows = super().rows(record)
+        for row in rows:
             row.header = self._header
-            yield row
+        self.repeated.add(cells, rows[0])
+        return rows
 
     def _add_columns(
         self, row: Row, value: Mapping[str, Any], parts: Sequence[str]
     ) -> None:
-        """Add the numbers of the further columns."""
-        for name, (key, sign) in self._more.items():
+        """Add the numbers of the further columns. In a row of several hypotheses, the
+        numbers are facts of the utterance, but for those that --field names.
+        """
+        more = self.named.columns if self._roles.wide else self._more
+        for name, (key, sign) in more.items():
             cell = value[key]
             if not cell.strip():
                 continue
@@ -331,6 +395,8 @@ class _Cells(Reading):
             if is_numeric is None:
                 is_numeric = NUMBER.fullmatch(cell) is not None
                 self._is_numeric[name] = is_numeric
+                if not is_numeric:
+                    self._texts.append(key)
             if is_numeric:
                 what = f"column {key}, which has numbers above,"
                 row.scores[name] = sign * as_number(cell, row.place, what)
@@ -339,26 +405,99 @@ class _Cells(Reading):
         self, value: Mapping[str, Any], rows: Sequence[Row]
     ) -> Mapping[str, str]:
         """Return the cells of the further columns that do not hold numbers."""
-        cells = {}
-        for name, is_numeric in self._is_numeric.items():
-            if not is_numeric:
-                key = self._more[name].key
-                cells[key] = value[key]
-        return fields_of(cells, ())
+        names: Iterable[str] = self._texts
+        if self._roles.wide:
+            further = self._more.keys() - self.named.columns.keys()
+            names = [self._more[name].key for name in sorted(further)]
+        cells = {name: value[name] for name in names}
+        return fields_of(cells, ()) if cells else {}
 
     def tell_texts(self) -> None:
         """Log which columns have texts."""
-        texts = []
-        for name, is_numeric in self._is_numeric.items():
-            if not is_numeric:
-                texts.append(self._more[name].key)
+        texts = self._texts
         if texts:
             log.info(
                 "%s: %s without numbers read as fields of --by: %s",
-                self._source.name,
+                self._name,
                 counted(len(texts), "column"),
                 ", ".join(texts)[:200],
             )
+
+
+def _own_records(names: Iterable[str]) -> dict[str, Column]:
+    """Return the records of the columns that commands of this package write, such as
+    `tokens`: a table holds their numbers, but not their records.
+
+    Args:
+        names: The columns of scores.
+    """
+    reserved = reserved_columns()
+    records = {}
+    for name in names:
+        if name in reserved and reserved[name].role is not Role.FIRST_PASS:
+            records[name] = replace(FROM_FILE, role=reserved[name].role)
+    return records
+
+
+class _Repeated:
+    """Looks for the column that names the utterance in a table without known ids: its
+    values stand in blocks, and rows of a block have the same reference.
+
+    Args:
+        columns: The columns that may name utterances.
+    """
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self._last: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._seen: dict[str, set[str]] = {name: set() for name in columns}
+        self._rows = 0
+
+    def add(self, cells: Mapping[str, Any], row: Row) -> None:
+        """Look at the cells of a row; a column whose values come back, or whose blocks
+        have several references, names no utterances.
+
+        Args:
+            cells: The cells by the names of their columns.
+            row: What the row says.
+        """
+        self._rows += 1
+        for name, seen in list(self._seen.items()):
+            value = cells[name]
+            last, references = self._last.get(name, (None, ()))
+            if value == last and references == row.references:
+                continue
+            if value in seen or not value.strip():
+                del self._seen[name]
+                continue
+            seen.add(value)
+            self._last[name] = (value, row.references)
+
+    def tell(self, warnings: InputWarnings, place: str) -> None:
+        """Warn that each row became a list of one hypothesis, if a column has blocks.
+
+        Args:
+            warnings: Collects the warning.
+            place: The table.
+        """
+        for name, seen in self._seen.items():
+            if 1 < len(seen) <= self._rows / 2:
+                warnings.add("file", _ungrouped(name, self._rows), place)
+                return
+
+
+def _ungrouped(column: str, rows: int) -> InputProblem:
+    """Return the problem of a table whose rows each became a list.
+
+    Args:
+        column: The column that may name the utterances.
+        rows: The number of rows.
+    """
+    became = f"{counted(rows, 'list')} of one hypothesis"
+    return InputProblem(
+        f"became {became}",
+        f"became {became} each",
+        f"; if {column} is the utterance: --field id={column}",
+    )
 
 
 def _text_of(cell: str) -> str | None:

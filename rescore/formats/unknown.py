@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from rescore.formats.acoustic import IF_LISTS, numbered_texts
+from rescore.formats.ids import begin_with_ids
 from rescore.formats.source import Source, sniff
-from rescore.formats.text import begin_with_ids
+from rescore.formats.text import split_trn
 from rescore.parts import FORMATS
 
 LISTS = (
@@ -15,8 +16,6 @@ LISTS = (
 )
 _BINARY_LATTICE = re.compile(r"~.\0\0\0\w+.\0\0\0\w", re.DOTALL)
 """The head of an OpenFst file: a magic number, then the type with its length."""
-_TRN = re.compile(r"\([^() \t]+\)\s*$")
-"""An id in brackets at the end of a text."""
 
 
 def is_lattice(source: Source) -> bool:
@@ -65,7 +64,7 @@ def unknown(source: Source) -> str:
         )
     first, *others = source.head.split("\n")
     whole_lines = [first, *others[:-1]]  # the head may end within the last line
-    if begin_with_ids(whole_lines) or _TRN.search(first):
+    if begin_with_ids(whole_lines) or split_trn(first):
         maybe = IF_LISTS if numbered_texts(source) else ""
         return (
             "a 1-best text, with one text for each utterance; to measure it: rescore"

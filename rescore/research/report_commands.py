@@ -112,7 +112,7 @@ class Errors(Declared):
 @options.command(
     "errors",
     config=options.config("errors", "weights", words=("respell",)),
-    inputs=options.Offer(options.InputOptions, without=("audio",)),
+    inputs=options.Offer(options.InputOptions, without=("audio", "merge")),
 )
 def errors_command(
     own: Errors, output: ChartOptions, config: RunConfig, inputs: options.InputOptions

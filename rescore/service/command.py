@@ -12,9 +12,9 @@ from pathlib import Path
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import UserError, installed_by
+from rescore.given import decision_of
 from rescore.nbest import NbestList
 from rescore.options import Declared, option
-from rescore.plan import decision_of
 from rescore.refusals import check_unmeasured
 
 

@@ -15,8 +15,6 @@ from rescore.tuning.weights import ERRORS, TriedAlone, Unproven
 
 MANY_COLUMNS = 2
 """Columns up to which a sentence names the weight of each."""
-MOST_NAMES = 8
-"""Names of columns that a line shows, at most."""
 
 
 def bonus_phrases(
@@ -88,17 +86,6 @@ def effective_weights(
             " or components depend on each other"
         )
     yield f"effective weights: unknown, because {why}"
-
-
-def shortened(names: Sequence[str]) -> str:
-    """Return names of columns in one line: the first of many.
-
-    Args:
-        names: The names.
-    """
-    if len(names) > MOST_NAMES:
-        return ", ".join([*names[:MOST_NAMES], "..."])
-    return ", ".join(names)
 
 
 def notes(

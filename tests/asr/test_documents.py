@@ -25,6 +25,10 @@ DOCUMENTS = {
         "a 1 0.00 0.50 ask 0.9\na 1 0.50 0.50 gold 0.8\na 1 1.00 0.40 man 0.7\na 1 1.40"
         " 0.60 sacks 0.9\n"
     ),
+    "ctm with tabs": "a\t1\t0.00  0.50 ask 0.9\n\n;; note\n a 1 0.50 0.50 gold 1.0 x\n",
+    "kaldi with blanks": "a-1  ask gold \n\n a-2\tthanks\n",
+    "trn with blanks": " ask gold  (a-1) \n\n ;; note\nthanks (a-2)\n",
+    "stm": (";; note\na A s1 0.00 1.00 <o,f0,male> ask gold man sacks\na A s2 1 2\n"),
     "srt": SRT,
     "srt of web": "WEBVTT\n\n" + SRT.replace(",", ".").replace("1\n", "", 1),
 }
@@ -55,7 +59,7 @@ def test_a_document_comes_back_as_it_was(kind: str, tmp_path: Path) -> None:
     assert again == DOCUMENTS[kind]
 
 
-@pytest.mark.parametrize("kind", ["plain", "kaldi", "trn"])
+@pytest.mark.parametrize("kind", ["plain", "kaldi", "trn", "stm"])
 def test_only_the_words_change(kind: str, tmp_path: Path) -> None:
     changed = written(
         document(tmp_path, DOCUMENTS[kind]), kind, "gold man sacks", "Goldman Sachs"

@@ -8,9 +8,11 @@ import gzip
 import json
 import lzma
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,12 +20,11 @@ import pytest
 from rescore import formats
 from rescore.asr.combine import combine
 from rescore.asr.measured import closest_readings, measured_recordings
-from rescore.asr.whole import (
-    Recording,
-    read_systems,
-)
+from rescore.asr.whole import Recording, are_whole, read_systems
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
+from rescore.formats.shapes import read_shape
+from rescore.formats.source import ReadOptions, Source
 from rescore.formats.times import timed_pieces
 from rescore.metrics.base import text_value
 from rescore.metrics.normalise import Normaliser
@@ -640,3 +641,125 @@ def test_a_shape_describes_whole_recordings(rescore: Run, tmp_path: Path) -> Non
     refused = rescore("eval", "one.txt", *beside, "--shape", "s.toml")
     assert refused.returncode == 2
     assert "--shape describes JSON" in refused.stderr
+
+
+def test_a_json_without_an_id_is_named_by_its_file(tmp_path: Path) -> None:
+    """Vosk's result of a recording without alternatives."""
+    word = {"conf": 0.9, "start": 0.1, "end": 0.4, "word": "owl"}
+    for folder in ("a", "b", "ref"):
+        (tmp_path / folder).mkdir()
+    for folder in ("a", "b"):
+        for name in ("talk", "more"):
+            said = {"result": [word], "text": "owl"}
+            (tmp_path / folder / f"{name}.json").write_text(json.dumps(said))
+    for name in ("talk", "more"):
+        (tmp_path / "ref" / f"{name}.txt").write_text("owl\n")
+    for other in ("b", "ref"):
+        for system in read_systems([tmp_path / "a", tmp_path / other]):
+            assert {name: one.words for name, one in system.items()} == {
+                "talk": ["owl"],
+                "more": ["owl"],
+            }
+    alone = tmp_path / "a" / "talk.json"
+    assert wer(alone, tmp_path / "ref" / "talk.txt") == 0.0
+
+
+def test_lists_without_ids_are_the_recording_of_their_file(tmp_path: Path) -> None:
+    """But numbers that the other system has, too, are recordings."""
+    lines = ['{"hyps": ["an owl"], "scores": [-1]}', '{"hyps": ["hoots"]}']
+    paths = files(tmp_path, a__jsonl="\n".join(lines), b__jsonl="\n".join(lines))
+    assert read_recordings(paths[0])["a"].words == ["an", "owl", "hoots"]
+    assert [list(one) for one in read_systems(paths)] == [["1", "2"], ["1", "2"]]
+    (tmp_path / "c").mkdir()
+    (talk,) = files(tmp_path / "c", a__txt="an owl\nhoots\n")
+    assert [list(one) for one in read_systems([paths[0], talk])] == [["a"], ["a"]]
+
+
+def test_recordings_that_begin_with_the_same_word(tmp_path: Path) -> None:
+    """No word is an id because another recording begins with it."""
+    for folder in ("out", "ref"):
+        (tmp_path / folder).mkdir()
+    files(tmp_path / "out", talk__txt="so we begin")
+    files(tmp_path / "ref", talk__txt="so we begin", more__txt="so it ends")
+    _, expected = read_systems([tmp_path / "out", tmp_path / "ref"])
+    assert {name: one.text for name, one in expected.items()} == {
+        "talk": "so we begin",
+        "more": "so it ends",
+    }
+
+
+def test_words_of_rttm_and_seglst_are_recordings(tmp_path: Path) -> None:
+    words = ["hello", "there", "good", "bye"]
+    rttm = "SPEAKER talk 1 0 9 <NA> <NA> s1 <NA> <NA>\n"
+    entries = []
+    for place, word in enumerate(words):
+        start = place / 2
+        rttm += f"LEXEME talk 1 {start} 0.25 {word} lex s1 0.9 <NA>\n"
+        times = {"start_time": start, "end_time": start + 0.25}
+        entry = {"session_id": "talk", "speaker": "s1", "words": word}
+        entries.append(entry | times)
+    paths = files(tmp_path, a=rttm, b=json.dumps(entries), c=STM)
+    for path in paths[:2]:
+        recording = read_recordings(path)["talk"]
+        assert recording.words == words
+        assert recording.times == [(at / 2, at / 2 + 0.25) for at in range(4)]
+        assert wer(path, paths[2]) == 0.0
+
+
+@pytest.mark.parametrize("number", [3, 9])
+def test_every_file_is_opened_equally_often(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many files a folder has, and with options for their reader."""
+    (tmp_path / "s.toml").write_text('text = "mine"\n')
+    folders = [tmp_path / name for name in "ab"]
+    for folder in folders:
+        folder.mkdir()
+        for place in range(number):
+            (folder / f"talk{place}.json").write_text('{"mine": "an owl"}')
+    options = ReadOptions(shape=read_shape(tmp_path / "s.toml"))
+    options.beside = list(map(str, folders))
+    opened: Counter[str] = Counter()
+    first = Source.__init__
+
+    def counting(source: Source, path: str | Path, *others: Any) -> None:
+        opened[str(path)] += 1
+        first(source, path, *others)
+
+    monkeypatch.setattr(Source, "__init__", counting)
+    systems = read_systems(folders, options=options)
+    assert [len(system) for system in systems] == [number, number]
+    assert max(opened.values()) <= 5
+
+
+TABLES = {
+    "head": "uid,said,conf\n{}1,an owl,0.9\n{}2,hoots,0.8\n",
+    "no head": "{}1,an owl,0.9\n{}2,hoots,0.8\n",
+    "tabs": "uid\tsaid\n{}1\tan owl\n{}2\thoots\n",
+}
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("ending", ["csv", "txt"])
+def test_tables_are_no_recordings(table: str, ending: str, tmp_path: Path) -> None:
+    """Also with different numbers of rows, which tell recordings in plain texts."""
+    text = TABLES[table].format("u", "u")
+    longer = text + text.splitlines()[-1].replace("2", "3") + "\n"
+    paths = files(
+        tmp_path, **{f"a__{ending}": text, f"b__{ending}": longer, "c": "a b\n"}
+    )
+    assert not are_whole(paths[:2])
+    (more,) = files(tmp_path, d="a b\nc\n")
+    assert are_whole([paths[2], more])
+
+
+def test_tables_with_fields_are_combined(rescore: Run, tmp_path: Path) -> None:
+    text = TABLES["head"].format("u", "u")
+    files(tmp_path, a__csv=text, b__csv=f"{text}u3,by night,0.7\n")
+    fields = ("--field", "text=said", "--field", "id=uid")
+    done = rescore("combine", "a.csv", "b.csv", *fields, "-o", "lists.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert "1 of 3 utterances are missing" in done.stderr
+    refused = rescore("combine", "a.csv", "b.csv", "-o", "lists.jsonl")
+    assert refused.returncode == 2
+    assert "which column has the texts?" in refused.stderr

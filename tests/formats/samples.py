@@ -18,6 +18,34 @@ SAMPLES: dict[str, dict[str, str]] = {
         "nbest/archives.2/lmwt.withlm": "spk-b-1 0.5\n",
         "nbest/archives.2/lmwt.nolm": "spk-b-1 0.25\n",
     },
+    # hocr: src/api/hocrrenderer.cpp of Tesseract, with lstm_choice_mode=2.
+    "hocr": {
+        "page.hocr": (
+            "<?xml version='1.0'?>\n<div class='ocr_page' id='page_1'><span"
+            " class='ocr_line' id='line_1_1'><span class='ocrx_word' title='bbox 0 0 1"
+            " 1; x_wconf 90'>odd<span class='ocrx_cinfo' id='lstm_choices_1_1_1'><span"
+            " class='ocrx_cinfo' title='x_confs 75'>o</span><span class='ocrx_cinfo'"
+            " title='x_confs 25'>e</span></span><span class='ocrx_cinfo'"
+            " id='lstm_choices_1_1_2'><span class='ocrx_cinfo' title='x_confs"
+            " 99'>dd</span></span></span></span></div>\n"
+        )
+    },
+    # alto: the schema of ALTO 4.4.
+    "alto": {
+        "page.xml": (
+            '<alto><TextLine ID="l1"><String CONTENT="odd" WC="0.9"><Glyph CONTENT="o"'
+            ' GC="0.5"><Variant CONTENT="e" VC="0.25"/></Glyph><Glyph CONTENT="dd"'
+            ' GC="1"/></String></TextLine></alto>\n'
+        )
+    },
+    # page: the schema of PAGE, 2019-07-15.
+    "page": {
+        "page.xml": (
+            '<PcGts><TextLine id="l1"><TextEquiv index="1"'
+            ' conf="0.5"><Unicode>odd</Unicode></TextEquiv><TextEquiv index="2"'
+            ' conf="0.25"><Unicode>edd</Unicode></TextEquiv></TextLine></PcGts>\n'
+        )
+    },
     # srilm: nbest-format(5), and NBestHyp::parse in lm/src/NBest.cc.
     "srilm": {
         "nbest/u1": "-10 -2 2 hello world\n-8 -3 3 <s> hollow -pau- world </s>\n",

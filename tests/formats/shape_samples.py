@@ -275,6 +275,82 @@ SAMPLES: dict[str, tuple[Any, list[Any]]] = {
         },
         [("call", [("owl", 231.5, 1)])],
     ),
+    "vosk-words": (
+        {"result": [{"word": "owl", "conf": 0.5} | _OWL], "text": "owl"},
+        [("call", [("owl", 0.0, 1)])],
+    ),
+    "bbc-kaldi": (
+        {
+            "text": "an owl",
+            "punct": "An owl.",
+            "words": [
+                {"word": "an", "punct": "An", "confidence": 0.5, "index": 0} | _OWL,
+                {"word": "owl", "punct": "owl.", "confidence": 0.5, "index": 1} | _OWL,
+            ],
+        },
+        [("call", [("An owl.", 0.0, 2)])],
+    ),
+    "bbc-kaldi-retval": (
+        {
+            "action": "audio-transcribe",
+            "retval": {
+                "status": True,
+                "punct": "An owl.",
+                "words": [
+                    {"word": "an", "punct": "An"} | _OWL,
+                    {"word": "owl", "punct": "owl."} | _OWL,
+                ],
+            },
+        },
+        [("call", [("An owl.", 0.0, 2)])],
+    ),
+    # marks of punctuation share the time of the letter before them
+    "funasr": (
+        [
+            {
+                "key": "asr_example",
+                "text": "欢迎。来 owl。",
+                "timestamp": [[100, 200], [200, 300], [300, 400], [400, 900]],
+                "sentence_info": [{"text": "欢迎。", "start": 100, "end": 300}],
+            },
+            {
+                "key": "b",
+                "text": "<|zh|><|NEUTRAL|>开放。",
+                "timestamp": [[630, 690], [690, 750]],
+                "words": ["开", "放"],
+            },
+        ],
+        [
+            ("asr_example", [("欢迎。来 owl。", 0.0, 5)]),
+            ("b", [("开放。", 0.0, 3)]),
+        ],
+    ),
+    "funasr-sentences": (
+        {
+            "key": "a",
+            "text": "an owl. it flew.",
+            "sentence_info": [
+                {
+                    "text": "an owl.",
+                    "start": 100,
+                    "end": 400,
+                    "timestamp": [[100, 200], [200, 400]],
+                },
+                {"text": "it flew.", "start": 500, "end": 900, "timestamp": []},
+            ],
+        },
+        [("a", [("an owl. it flew.", 0.0, 4)])],
+    ),
+    "whisperx": (
+        {
+            "segments": [{"start": 0.1, "end": 0.4, "text": " An owl."}],
+            "word_segments": [
+                {"word": "An", "score": 0.5} | _OWL,
+                {"word": "owl.", "score": 0.5} | _OWL,
+            ],
+        },
+        [("call", [("An owl.", 0.0, 2)])],
+    ),
     # WhisperX gives no times to numbers
     "whisper": (
         {

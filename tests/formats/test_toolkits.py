@@ -44,6 +44,11 @@ EXPECTED: dict[str, list[tuple[str, list[tuple[str, float]]]]] = {
         ),
         ("u2", [("yes", -4 * math.log(10)), ("yes sir", -5 * math.log(10))]),
     ],
+    "hocr": [
+        ("line_1_1", [("odd", math.log(0.7425)), ("edd", math.log(0.2475))]),
+    ],
+    "alto": [("l1", [("odd", math.log(0.5)), ("edd", math.log(0.25))])],
+    "page": [("l1", [("odd", math.log(0.5)), ("edd", math.log(0.25))])],
     "icefall": [("cut-1", [("HOLLOW WORLD", 0.0)]), ("cut-2", [("A", 0.0)])],
     "sherpa": [
         ("./wavs/0.wav", [("HELLO WORLD", -0.75)]),

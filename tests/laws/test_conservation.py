@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 from rescore import formats
-from rescore.asr.formats.systems import align_systems, read_system
+from rescore.asr.formats.systems import align_systems, read_each
 from rescore.asr.whole import read_systems
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
@@ -193,6 +193,41 @@ def lattice(one: Entry) -> str:
     return f"VERSION=1.1\nUTTERANCE={one.id}\nN={node} L={number}\n{nodes}{links}"
 
 
+def page_of(
+    root: str, line: Callable[[Entry], str]
+) -> Callable[[Sequence[Entry], Path], Path]:
+    """Pages of OCR: one element of lines."""
+
+    def write(every: Sequence[Entry], folder: Path) -> Path:
+        path = folder / "x.xml"
+        text = "".join(map(line, every))
+        path.write_text(f"<{root}>{text}</{root.split()[0]}>")
+        return path
+
+    return write
+
+
+def hocr(one: Entry) -> str:
+    words = "".join(f'<ins class="alt">{text}</ins>' for text in one.texts)
+    word = f'<b class="ocrx_word"><i class="alternatives">{words}</i></b>'
+    return f'<span class="ocr_line" id="{one.id}">{word}</span>'
+
+
+def alto(one: Entry) -> str:
+    first, *others = (text.split()[0] for text in one.texts)
+    told = "".join(f"<ALTERNATIVE>{word}</ALTERNATIVE>" for word in others)
+    words = f'<String CONTENT="{first}">{told}</String><String CONTENT="said"/>'
+    return f'<TextLine ID="{one.id}">{words}</TextLine>'
+
+
+def page(one: Entry) -> str:
+    told = f"<TextEquiv><Unicode>{one.reference}</Unicode></TextEquiv>"
+    for rank, text in enumerate(one.texts, 1):
+        unicode = f"<Unicode>{text}</Unicode>"
+        told += f'<TextEquiv index="{rank}" conf="{1 / rank}">{unicode}</TextEquiv>'
+    return f'<TextLine id="{one.id}">{told}</TextLine>'
+
+
 def icefall(one: Entry) -> str:
     told = f"{one.id}:\tref={one.reference.split()}\n"
     return told + "".join(f"{one.id}:\thyp={text.split()}\n" for text in one.texts)
@@ -300,6 +335,9 @@ FORMS: dict[str, list[Form]] = {
     "kaldi": [Form(kaldi)],
     "lattice": [Form(lines("x.slf", lattice), options=ReadOptions(size=9))],
     "srilm": [Form(srilm, ids=("plain", "numbers"))],
+    "hocr": [Form(page_of('div class="ocr_page"', hocr))],
+    "alto": [Form(page_of("alto", alto))],
+    "page": [Form(page_of("PcGts", page), references=True)],
     "icefall": [Form(lines("recogs", icefall), references=True)],
     "sherpa": [Form(lines("log", sherpa), ids=FILES)],
     "wenet": [Form(lines("nbest", wenet))],
@@ -786,13 +824,13 @@ def test_ids_of_a_systems_texts_are_no_words(name: str, tmp_path: Path) -> None:
     content, number, damage = TEXTS_OF_SYSTEMS[name]
     path = tmp_path / "a"
     path.write_text(content)
-    lists = read_system(str(path))
+    lists = read_each({"a": str(path)})["a"]
     words = " ".join(nbest.hypotheses[0].text for nbest in lists).split()
     assert len(lists) == number and set(words) <= {"one", "two", "three"}
     if damage is None:
         return
     path.write_text(content + damage)
-    for read in (lambda: read_system(str(path)), lambda: read_systems([path])):
+    for read in (lambda: read_each({"a": str(path)}), lambda: read_systems([path])):
         with pytest.raises(UserError, match="line 4: "):
             read()
 

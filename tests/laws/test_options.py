@@ -133,6 +133,12 @@ def write_files() -> None:
         text(Path(f"{name}.txt"), "\n".join([*plain, ""]))
         other = [f"{one.id} {one.hypotheses[1].text}" for one in some]
         text(Path(f"{name}.2.txt"), "\n".join([*other, ""]))
+    seed = lists(6, 2)
+    for nbest in seed:
+        del nbest.hypotheses[0]
+        for one in nbest.hypotheses:
+            one.scores["s2s"] += 0.5
+    formats.write(seed, "seed.jsonl")
     with wave.open("a.wav", "wb") as file:
         file.setparams((1, 2, 16000, 0, "NONE", ""))
         file.writeframes(bytes(32000))
@@ -555,6 +561,16 @@ SCENARIOS: dict[str, dict[str, str]] = {
         "combine": "| --format sockeye",
     },
     "--s2s": {"*": "| --s2s lm", "combine": "| --s2s lm"},
+    "--merge": {
+        "*": "! test.jsonl seed.jsonl | --merge",
+        "score": "! test.jsonl seed.jsonl --lm ngram:one | --merge",
+        "tune": "! test.jsonl seed.jsonl --column lm --no-bagging | --merge",
+        "rerank": "! test.jsonl seed.jsonl --weights w.json | --merge",
+        "confidence": ("! test.jsonl seed.jsonl --weights w.json -o c.jsonl | --merge"),
+        "analyse": "! test.jsonl seed.jsonl --weights w.json | --merge",
+        "compare": ("! test.jsonl seed.jsonl --dev dev.jsonl --lm ngram:one | --merge"),
+        "correlate": "! test.jsonl seed.jsonl --lm ngram:one -o x.json | --merge",
+    },
     "--acoustic-scale": {"*": "| --acoustic-scale 2"},
     "--nbest-size": {"*": "| --nbest-size 2"},
     "--lenpen": {"*": "| --lenpen 2"},

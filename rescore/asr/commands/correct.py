@@ -68,9 +68,9 @@ def command(own: Correction) -> None:
     rescore correct talks/ more.srt --words terms.txt -o corrected/
     recogniser | rescore correct - --words terms.txt
 
-    TEXT is a 1-best text, or a folder of them: plain lines, Kaldi text, trn, CTM, SRT
-    or VTT. The output has the same format, and new words have the times of those that
-    they replace.
+    TEXT is a 1-best text, or a folder of them: plain lines, Kaldi text, trn, CTM, STM,
+    SRT or VTT. The output has the same format, and new words have the times of the
+    words that they replace.
     """
     corrector = Corrector(WordList.load(Path(own.words)), own.threshold, case=own.case)
     targets = _targets(own)

@@ -1,0 +1,114 @@
+"""The first pass of lists: which score or order it is, and which names columns may
+have.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rescore.columns import (
+    FIRST_PASS,
+    FORMER_FIRST_PASS,
+    RANK,
+    SCORE,
+    SUM,
+    WORDS,
+    forbidden_names,
+)
+from rescore.errors import UserError
+from rescore.formats.source import NO_SCORES, InputWarnings
+from rescore.nbest import Hypothesis, NbestList
+
+
+def choose_first_pass(
+    nbest: NbestList, s2s: str, place: str, warnings: InputWarnings
+) -> None:
+    """Make a column of the file, or its order, the first pass.
+
+    A list without scores is ranked by its order, with a warning if it has several
+    hypotheses. A single hypothesis needs no first-pass score.
+    """
+    is_scored = has_scores(nbest)
+    is_single = (
+        len(nbest.hypotheses) == 1 and FIRST_PASS not in nbest.hypotheses[0].scores
+    )
+    if not is_scored and not is_single and s2s == FIRST_PASS:
+        warnings.add("list", NO_SCORES, place)
+    if s2s not in (RANK, FIRST_PASS):
+        _with_first_pass(nbest, s2s, place)
+    elif not is_scored or s2s == RANK or is_single:
+        rank_by_order(nbest)
+
+
+def has_scores(nbest: NbestList) -> bool:
+    """Return whether a hypothesis has a score of any name."""
+    return any(hypothesis.scores for hypothesis in nbest.hypotheses)
+
+
+def rank_by_order(nbest: NbestList) -> None:
+    """Make the order of the file the first pass."""
+    for rank, hypothesis in enumerate(nbest.hypotheses, 1):
+        _set_first_pass(hypothesis, -math.log(rank))
+
+
+def _with_first_pass(nbest: NbestList, column: str, place: str) -> None:
+    """Make another column the first pass."""
+    if any(column not in hypothesis.scores for hypothesis in nbest.hypotheses):
+        if column == WORDS:  # a column of every list, but here a file's own is meant
+            which = "in the file"
+        else:
+            which = f"(found: {', '.join(sorted(column_names(nbest))) or 'none'})"
+        raise UserError(f"{place}: no score {column!r} {which}; choose another --s2s")
+    for hypothesis in nbest.hypotheses:
+        _set_first_pass(hypothesis, hypothesis.scores.pop(column))
+
+
+def _set_first_pass(hypothesis: Hypothesis, score: float) -> None:
+    """Make a score the first pass. The old first pass goes under its own name, so that
+    nothing is lost and the sum no longer marks a mean.
+    """
+    hypothesis.combined = None  # of another first pass
+    former = hypothesis.scores.pop(FIRST_PASS, None)
+    scores = {FIRST_PASS: score, **hypothesis.scores}
+    if former is not None:
+        scores[FORMER_FIRST_PASS] = former
+    hypothesis.scores = scores
+
+
+def column_names(nbest: NbestList) -> set[str]:
+    """Return the names of the columns that any hypothesis has."""
+    return set[str]().union(*(hypothesis.scores for hypothesis in nbest.hypotheses))
+
+
+READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS, SCORE}
+"""Reserved names of first-pass columns, which readers and writers of files handle
+themselves.
+"""
+
+
+def check_columns(nbest: NbestList, place: str) -> None:
+    """Check that each hypothesis has a first pass, and that no column has a reserved
+    name, unless the record of the list says that a command of this package added it.
+    """
+    allowed = {FIRST_PASS, *READERS_OWN.difference(nbest.header.records)}
+    for name, column in nbest.header.records.items():
+        if not column.is_component:
+            allowed.add(name)
+    reserved = forbidden_names()
+    for rank, hypothesis in enumerate(nbest.hypotheses, 1):
+        for name in hypothesis.scores:
+            if name in reserved and name not in allowed:
+                raise UserError(
+                    f"{place}: the name of the column {name} is reserved; give the"
+                    " column another name"
+                )
+        if FIRST_PASS in hypothesis.scores:
+            continue
+        what = f"{place}, hypothesis {rank}: no first-pass score"
+        columns = list(hypothesis.scores)
+        if not columns:
+            raise UserError(f"{what}; add the score, or name its column with --s2s")
+        raise UserError(
+            f"{what} among its columns ({', '.join(columns)}); choose a column with"
+            f" --s2s, or --field score=-{columns[0]} where lower is better"
+        )
