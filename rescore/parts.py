@@ -316,6 +316,14 @@ FORMATS: Registry[Any] = Registry(
         "tsv": ("rescore.formats.tables:TSV", "TSV with named columns"),
         "csv": ("rescore.formats.tables:CSV", "CSV with named columns"),
         "nemo-beams": ("rescore.formats.lines:NEMO_BEAMS", "NeMo beams TSV"),
+        "speechbrain-wer": (
+            "rescore.formats.alignments:SPEECHBRAIN",
+            "SpeechBrain's file of WER or CER",
+        ),
+        "icefall-errs": ("rescore.formats.alignments:ICEFALL", "icefall errs-*.txt"),
+        "wenet-wer": ("rescore.formats.alignments:WENET", "WeNet compute-wer.py"),
+        "kaldi-per-utt": ("rescore.formats.alignments:KALDI", "Kaldi per_utt"),
+        "sclite": ("rescore.formats.alignments:SCLITE", "sclite -o pra, or -o all"),
         "text": (
             "rescore.formats.references:BEST",
             "1-best text for eval: Kaldi, trn or plain lines",

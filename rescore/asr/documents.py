@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from rescore.errors import UserError
 from rescore.formats import segments
+from rescore.formats.alignments import is_alignment
 from rescore.formats.segments import JSON, READERS, Segment, goes_on
 from rescore.formats.source import Source
 from rescore.formats.text import as_number
@@ -74,13 +75,18 @@ def kind_of(source: Source) -> str:
     """Return the format of a document, from its beginning.
 
     Raises:
-        UserError: The document is JSON, or a folder.
+        UserError: The document is JSON, an alignment of a scorer, or a folder.
     """
     kind = segments.kind_of(source)
     if kind in (JSON, "seglst"):
         raise UserError(
             f"{source.name}: is JSON; correct its words as CTM: rescore rerank"
             f" {source.name} --best words.ctm"
+        )
+    if is_alignment(source):
+        raise UserError(
+            f"{source.name}: is an alignment of a scorer; correct its hypotheses:"
+            f" rescore rerank {source.name} --best texts.trn"
         )
     return kind if kind in KINDS else "plain"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from tests.formats.scorers import WRITERS
+
 SAMPLES: dict[str, dict[str, str]] = {
     # kaldi: egs/wsj/s5/steps/rnnlmrescore.sh, the archives that nbest-to-linear writes.
     "kaldi": {
@@ -185,3 +187,7 @@ SAMPLES: dict[str, dict[str, str]] = {
     },
 }
 """Formats, and the files of one path by their names."""
+SAMPLES |= {
+    name: {"scored.txt": write([("u1", ("a b", "a c")), ("u2", ("", "d"))])}
+    for name, write in WRITERS.items()
+}

@@ -15,6 +15,7 @@ from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
 from tests.formats.samples import SAMPLES
+from tests.formats.scorers import WRITERS
 
 
 def write(path: Path, files: dict[str, str]) -> Path:
@@ -84,6 +85,7 @@ EXPECTED: dict[str, list[tuple[str, list[tuple[str, float]]]]] = {
         ("3", [("a", -1.0)]),
     ],
 }
+EXPECTED |= {key: [("u1", [("a c", 0.0)]), ("u2", [("d", 0.0)])] for key in WRITERS}
 
 
 def pairs(lists: list[NbestList]) -> list[tuple[str, list[tuple[str, float]]]]:

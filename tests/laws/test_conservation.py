@@ -22,6 +22,7 @@ from rescore.formats.source import ReadOptions, Source
 from rescore.nbest import Audio, Hypothesis, NbestList
 from rescore.parts import FORMATS
 from tests.conftest import Run, assert_one_line_error
+from tests.formats.scorers import WRITERS
 
 # --- sets of lists -------------------------------------------------------------------
 
@@ -297,6 +298,18 @@ def apart(one: Entry, texts: str, scores: str, cost: int = 1, **more: str) -> st
     return json_line({**more, **value})
 
 
+def scorer(name: str) -> Form:
+    """The alignment file of another scorer."""
+
+    def write(every: Sequence[Entry], folder: Path) -> Path:
+        texts = [(one.id, (one.reference, one.texts[0])) for one in every]
+        path = folder / "scored"
+        path.write_text(WRITERS[name](texts))
+        return path
+
+    return Form(write, sizes=("one",), references=True)
+
+
 NUMBERED = ("numbers",)
 ALL_IDS = tuple(name for name in IDS if name != "numbers")
 FORMS: dict[str, list[Form]] = {
@@ -532,6 +545,7 @@ FORMS: dict[str, list[Form]] = {
             references=True,
         ),
     ],
+    **{name: [scorer(name)] for name in WRITERS},
 }
 """The forms in which files of each format are written; 1-best text is no list."""
 
