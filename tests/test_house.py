@@ -322,9 +322,9 @@ def test_files_are_read_in_ten_minutes() -> None:
 
 
 TOLD = {
-    r"\{\s*([^{}": "rescore.formats.references",  # alternatives of trn and STM
+    r"\{\s*([^{}": "rescore.formats.alternatives",  # alternatives of trn and STM
     r"\(([^": "rescore.formats.text",  # the id of a line of trn
-    r"[-_]\w": "rescore.formats.text",  # how an id looks
+    r"[-_]\w": "rescore.formats.ids",  # how an id looks
     r"\s+-->\s+": "rescore.formats.subtitles",  # a subtitle
     r"(\S+)\s+(\S+)\s+(\S+)\s+(\d": "rescore.formats.segments",  # a segment of an STM
     r"\*\s+<alt": "rescore.formats.segments",  # a word of a CTM
@@ -353,8 +353,8 @@ def test_formats_alternatives_and_ids_are_told_in_one_place() -> None:
 
 
 def test_one_function_tells_ids_and_trn() -> None:
-    """Names that tell whether words are ids, and what a line of trn is, stand in
-    `formats.text`.
+    """Names that tell whether words are ids stand in `formats.ids`, and what a line of
+    trn is in `formats.text`.
     """
     names = re.compile(
         r"(is|are|looks?_like|begins?_with|has)_(an_)?ids?|(split|parse|read)_trn"
@@ -366,6 +366,7 @@ def test_one_function_tells_ids_and_trn() -> None:
         if isinstance(node, ast.FunctionDef) and names.fullmatch(node.name)
     }
     assert places == {
-        "rescore.formats.text.begin_with_ids",
+        "rescore.formats.ids.are_ids",
+        "rescore.formats.ids.begin_with_ids",
         "rescore.formats.text.split_trn",
     }

@@ -14,7 +14,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore.asr.whole import Recording, is_unscored, read_systems
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.references import cheapest, readings
+from rescore.formats.alternatives import cheapest, readings
 from rescore.formats.source import ReadOptions
 from rescore.formats.times import spread
 from rescore.metrics.normalise import Normaliser

@@ -14,8 +14,9 @@ from typing import NamedTuple
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
+from rescore.formats.alternatives import AS_LETTERS, unescaped
+from rescore.formats.ids import are_numbers, check_ids
 from rescore.formats.reading import lists_in
-from rescore.formats.references import AS_LETTERS, unescaped
 from rescore.formats.segments import (
     JSON,
     Segment,
@@ -31,8 +32,6 @@ from rescore.formats.source import TAGS, UNORDERED, ReadOptions, Source
 from rescore.formats.subtitles import cue_words
 from rescore.formats.text import (
     TAG,
-    are_numbers,
-    check_ids,
     split_id,
     stem_of,
     undo_marks,

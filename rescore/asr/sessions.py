@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 from rescore.asr.measured import check_recordings
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.references import first_reading
+from rescore.formats.alternatives import first_reading
 from rescore.formats.segments import (
     JSON,
     Segment,

@@ -18,8 +18,8 @@ from pathlib import Path
 from rescore.asr.pieces import File, Piece, is_json, read_file
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
+from rescore.formats.alternatives import FROM_LETTERS
 from rescore.formats.reading import check_options, named_table
-from rescore.formats.references import FROM_LETTERS
 from rescore.formats.segments import JSON, kind_of
 from rescore.formats.shaped import ShapeOptions
 from rescore.formats.source import (

@@ -143,9 +143,10 @@ class InputOptions(Declared):
     )
     ref_format: str | None = option(
         None,
-        "Format of --ref.  [default: detected]",
+        "Format of --ref. plain: lines of --ref and --src in the order of the lists,"
+        " whatever their ids.  [default: detected]",
         choices=("kaldi", "trn", "plain"),
-        needs=("ref", "dev_ref"),
+        needs=("ref", "dev_ref", "src", "dev_src"),
     )
     format_name: str | None = option(
         None, "Format of the lists.  [default: detected]", "--format", choices=FORMATS
@@ -231,7 +232,7 @@ class InputOptions(Declared):
             need_references=need_references,
             ref_option=ref_option,
             allow_missing=self.allow_missing,
-            sources=self.src,
+            sources=self.sources,
             **self._how(),
         )
         return list(self.prepared(lists))
@@ -262,7 +263,10 @@ class InputOptions(Declared):
             UserError: The output, or a reference, is absent or damaged.
         """
 
-        how = self._how() | {"allow_missing": self.allow_missing, "sources": self.src}
+        how = self._how() | {
+            "allow_missing": self.allow_missing,
+            "sources": self.sources,
+        }
         return formats.read_output(path, self._references(), **how)
 
     @property
@@ -313,6 +317,17 @@ class InputOptions(Declared):
             return None
 
         return References(self.ref, self.ref_format)
+
+    @property
+    def sources(self) -> References | None:
+        """The file of source texts, if there is one. Beside --ref, of the formats only
+        `plain` is also said of --src.
+        """
+        if self.src is None:
+            return None
+        if self.ref and self.ref_format != "plain":
+            return References((self.src,))
+        return References((self.src,), self.ref_format)
 
     def prepared(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
         """Return the lists with the recordings that the options name.

@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError, installed_by
 from rescore.files import loads, note_read, parsed
-from rescore.formats.matching import ByName, part_of
+from rescore.formats.ids import ByName, part_of
 from rescore.formats.source import Source
 from rescore.formats.text import add_once, field_of, split_id, table
 from rescore.formats.times import LATEST, Span

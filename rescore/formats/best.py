@@ -19,8 +19,8 @@ from typing import IO
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.files import ending_of
+from rescore.formats.alternatives import readings
 from rescore.formats.audio import RecordingSegment
-from rescore.formats.references import readings
 from rescore.formats.text import (
     escaped,
     read_line,

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from rescore.formats.matching import matched
 from rescore.nbest import NbestList
 
 Fields = Mapping[str, str]
@@ -60,17 +59,13 @@ def with_fields(
 
     Args:
         lists: The lists.
-        fields_of_files: The fields by id, of each file; the first with a field counts.
+        fields_of_files: The fields by the ids of the lists, of each file; the first
+            with a field counts.
     """
-    ids = [nbest.id for nbest in lists]
     every = list(lists)
     for by_id in fields_of_files:
-        if not any(by_id.values()):
-            continue
-        names = matched(ids, by_id)
-        renamed = {names.get(name, name): own for name, own in by_id.items()}
         for index, nbest in enumerate(every):
-            more = renamed.get(nbest.id)
+            more = by_id.get(nbest.id)
             if more:
                 every[index] = replace(nbest, fields={**more, **nbest.fields})
     return every

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from rescore.columns import FIRST_PASS
@@ -80,8 +79,7 @@ def read_output(
         understood.add_files("ref", [(file.path, file.form) for file in files])
         sources = options.get("sources")
         if sources:
-            lists = with_sources(lists, Path(sources), strict, allow_missing)
-            understood.add_files("src", [(str(sources), "")])
+            lists = with_sources(lists, sources, strict, allow_missing, understood)
         understood.tell()
     else:
         lists = read(

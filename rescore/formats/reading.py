@@ -293,7 +293,7 @@ def read(
     strict: bool = False,
     options: ReadOptions | None = None,
     allow_missing: bool = False,
-    sources: str | Path | None = None,
+    sources: str | Path | References | None = None,
     merge: bool = False,
 ) -> Dataset:
     """Return all lists of `iterate`, with references and source texts from other files.
@@ -331,8 +331,7 @@ def read(
         understood.add_files("ref", [(file.path, file.form) for file in files])
         warnings.report()
     if sources is not None:
-        lists = with_sources(lists, Path(sources), strict, allow_missing)
-        understood.add_files("src", [(str(sources), "")])
+        lists = with_sources(lists, sources, strict, allow_missing, understood)
     understood.tell()
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
@@ -543,7 +542,7 @@ def format_beside(
     """
     ids = set[str]()
     for file in references:
-        ids.update(file.ids or file.first)
+        ids.update(file.by_id or file.words.first)
     names = set()
     for path in paths:
         source = path if isinstance(path, Source) else Source(path)

@@ -26,7 +26,7 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.formats import paths
 from rescore.formats.fields import TextOfUtterance, fields_of
-from rescore.formats.matching import part_of
+from rescore.formats.ids import part_of
 from rescore.formats.objects import Object, json_objects, objects_of
 from rescore.formats.roles import (
     PARTS,

@@ -1,30 +1,37 @@
 """Texts of utterances: references, source texts, and 1-best outputs.
 
 A file of texts is Kaldi text, sclite trn or plain lines; N-best lists and manifests
-give references and source texts, too. If either side has ids, ids must match; only
-lists and texts without ids are paired by order.
+give references and source texts, too. Which text is of which utterance, and whether the
+first words of a text are ids, is the answer of `rescore.formats.ids`.
 """
 
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
+from rescore.formats.alternatives import cheapest, readings
 from rescore.formats.fields import Fields, with_fields
-from rescore.formats.matching import matched
+from rescore.formats.ids import (
+    Pairing,
+    Side,
+    Words,
+    are_ids,
+    are_numbers,
+    check_ids,
+    paired,
+    some,
+)
 from rescore.formats.segments import is_stm
 from rescore.formats.source import TAGS, InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
     add_once,
-    are_numbers,
-    begin_with_ids,
-    first_words,
     has_entities,
     spelled_out,
     split_id,
@@ -34,8 +41,9 @@ from rescore.formats.text import (
     without_tags,
 )
 from rescore.formats.texts import kind_of_texts, texts_by_id
+from rescore.formats.understood import Understood, tell_files
 from rescore.formats.wordlists import without_lists
-from rescore.ids import short
+from rescore.ids import is_path
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.parts import FORMATS
 
@@ -65,7 +73,7 @@ def read_references(
 
     N-best lists (and NeMo manifests) give their own references. A text file whose lines
     all end in `(id)` is trn; one whose lines begin with ids is Kaldi text; else it is
-    plain, one line an utterance, in the order of `ids`.
+    plain, one line an utterance, in the order of `ids`, which are then numbers.
 
     Args:
         references: The files.
@@ -79,9 +87,22 @@ def read_references(
     Raises:
         UserError: A file is damaged, or an utterance has no reference in it.
     """
-    per_file = [file.of(ids, escaped) for file in open_references(references)]
+    files = [file.beside(Side(ids)) for file in open_references(references)]
+    for file in files:
+        file.pairing.tell()
+    return _together(files, escaped)
+
+
+def _together(files: Sequence[PairedTexts], escaped: bool = True) -> Texts:
+    """Return the references of each utterance, from all files.
+
+    Args:
+        files: The files beside the same utterances.
+        escaped: Whether XML entities of the Moses tokeniser are undone.
+    """
+    per_file = [file.texts(escaped) for file in files]
     texts = {}
-    for name in ids:
+    for name in per_file[0]:
         texts[name] = tuple(chain.from_iterable(by_id[name] for by_id in per_file))
     return texts
 
@@ -123,12 +144,12 @@ def with_references(
     Raises:
         UserError: A list has no reference, or a file is damaged.
     """
-    ids = [nbest.id for nbest in lists]
-    files = open_references(references, warnings)
+    ours = Side([nbest.id for nbest in lists])
+    files = [file.beside(ours) for file in open_references(references, warnings)]
     # Readers undo the tokeniser's entities; if hypotheses still have entities, both
     # sides are left as they are.
-    texts = read_references(files, ids, escaped=not _have_entities(lists))
-    _check_left_out(files, ids, "list", "lists", allow_missing)
+    texts = _together(files, escaped=not _have_entities(lists))
+    _check_left_out(files, "list", "lists", allow_missing)
     every = [replace(nbest, references=texts[nbest.id]) for nbest in lists]
     return with_fields(every, [file.fields for file in files])
 
@@ -142,29 +163,43 @@ def _have_entities(lists: Iterable[NbestList]) -> bool:
 
 
 def with_sources(
-    lists: list[NbestList], path: Path, strict: bool, allow_missing: bool
+    lists: list[NbestList],
+    sources: str | Path | References,
+    strict: bool,
+    allow_missing: bool,
+    understood: Understood | None = None,
 ) -> list[NbestList]:
     """Return the lists with the source texts of a file.
 
     Args:
         lists: The lists.
-        path: Plain lines in the order of the lists, Kaldi text, CSV or TSV with the
-            columns id and src, or lists in JSON.
+        sources: The file: plain lines in the order of the lists, Kaldi text, CSV or TSV
+            with the columns id and src, or lists in JSON.
         strict: Whether oddities of the file are errors.
         allow_missing: Whether source texts of utterances without a list are only
             reported; otherwise they are an error.
+        understood: Is told the form of the file; else it is logged.
 
     Raises:
         UserError: A list has no source text, or the file has source texts of other
             lists.
     """
     warnings = InputWarnings(strict)
-    file = TextFile(Source(path, warnings), sources=True)
-    if not file.of_lists and path.suffix in (".csv", ".tsv"):
+    if not isinstance(sources, References):
+        sources = References((str(sources),))
+    (path,) = sources.paths
+    named = sources.format if sources.format == "trn" else None
+    source = Source(path, warnings)
+    file = TextFile(source, named, sources=True, lines_as=sources.format)
+    if not file.of_lists and Path(path).suffix in (".csv", ".tsv"):
         raise UserError(
             f"{path}: the first line names no columns id and src; name them so"
         )
     texts = with_references(lists, [file], warnings, allow_missing)
+    if understood is None:
+        tell_files("src", [(file.path, file.form)])
+    else:
+        understood.add_files("src", [(file.path, file.form)])
     warnings.report()
     return [
         replace(nbest, source=text.references[0])
@@ -173,20 +208,23 @@ def with_sources(
 
 
 def _check_left_out(
-    files: Sequence[TextFile], ids: Sequence[str], what: str, wanted: str, allowed: bool
+    files: Sequence[PairedTexts], what: str, wanted: str, allowed: bool
 ) -> None:
-    """Report the utterances of the files that are not among `ids`: an error if that is
-    not allowed.
+    """Report the utterances of the files that ours lack: an error if that is not
+    allowed. Also tell how the pairs were found.
     """
     for file in files:
-        absent = file.left_out(ids)
+        absent = file.pairing.left_out
+        if allowed or not absent:
+            file.pairing.tell()
         if not absent:
             continue
-        count = counted(len(absent) + len(ids), "utterance")
-        message = f"{file.path}: no {what} for {len(absent):,} of its {count}"
+        place = file.pairing.theirs.place
+        count = counted(len(file.pairing.theirs), "utterance")
+        message = f"{place}: no {what} for {len(absent):,} of its {count}"
         if not allowed:
             raise UserError(
-                f"{message}, first {absent[0]}; give {wanted} of the whole set, or"
+                f"{message}, first {some(absent)}; give {wanted} of the whole set, or"
                 " --allow-missing"
             )
         log.warning(
@@ -207,6 +245,9 @@ class TextFile:
             like JSON.
         sources: Whether the file has source texts: of lists these are read, not the
             references.
+        lines_as: What the user says of lines that are neither lists nor trn: `kaldi`
+            if their first words are ids, `plain` if they are in the order of the other
+            side.
 
     Raises:
         UserError: The file is empty, or does not have this format.
@@ -218,10 +259,12 @@ class TextFile:
         format_name: str | None = None,
         output: bool = False,
         sources: bool = False,
+        lines_as: str | None = None,
     ) -> None:
         _check_kind(source, as_lines=bool(format_name) and not (output or sources))
         self.path = source.name
         self.format = format_name
+        self._lines_as = lines_as or format_name
         self._noun = "source text" if sources else "reference"
         is_detected = format_name is None and not output
         role = "src" if sources else "ref"
@@ -236,7 +279,7 @@ class TextFile:
             translates or "src" in source.peek.keys
         )
         self.form = "" if self.of_lists else "trn"
-        """The form of a file of texts, for messages; certain when `of` was called."""
+        """The form of a file of texts, for messages; certain after `beside`."""
         self.lines: list[str] = []
         self.fields: Mapping[str, Fields] = {}
         """The fields of the utterances of a file of lists."""
@@ -251,10 +294,6 @@ class TextFile:
             if format_name in (None, "trn"):
                 self.by_id = _trn_texts(self.lines, self.path)
             self._check_lines(output)
-        self.first = first_words(self.lines)
-        """The first words of the lines that are not empty."""
-        self.has_ids = self.by_id is None and begin_with_ids(self.lines)
-        """Whether the lines begin with words that look like ids."""
 
     def _texts_of_lists(self, source: Source, kind: str, sources: bool) -> Texts:
         """Return the references or source texts of lists."""
@@ -275,20 +314,33 @@ class TextFile:
                 " eval, or give references as trn or Kaldi text (or --ref-format if"
                 " this is no stm)"
             )
+        if self._lines_as is None and self.by_id is None:
+            placed = []
+            for number, line in enumerate(self.lines, 1):
+                if line.strip():
+                    placed.append((f"{self.path}: line {number}", line))
+            check_ids(placed)
+
+    @cached_property
+    def words(self) -> Words:
+        """The lines as a text whose first words may be ids."""
+        return Words(self.lines, self.path, self._lines_as)
 
     @property
-    def ids(self) -> list[str]:
-        """Return the ids of the file, in its order, as far as they are certain without
-        the ids of lists.
-        """
-        if self.by_id is not None:
-            return list(self.by_id)
-        if self.format == "kaldi" or (self.format is None and self.has_ids):
-            return self.first
-        return []
+    def known(self) -> Side | Words:
+        """What the file says of its ids: certain ids, or words that may be ids."""
+        return self.words if self.by_id is None else self.side
 
-    def kaldi_texts(self) -> Texts:
-        """Return the texts of lines that begin with ids.
+    @property
+    def side(self) -> Side:
+        """The certain ids of lists or of trn; lines have none."""
+        if self.by_id is None:
+            return self.words.side
+        return Side(list(self.by_id), self.path, ignores_case=not self.of_lists)
+
+    @cached_property
+    def _kaldi_texts(self) -> Texts:
+        """The texts of lines that begin with ids.
 
         Raises:
             UserError: Two lines have the same id.
@@ -300,81 +352,104 @@ class TextFile:
                 add_once(texts, name, (text,), f"{self.path}: line {number}")
         return texts
 
+    def texts_beside(self, other: Side | TextFile | None = None) -> Texts | None:
+        """Return the texts by their ids; None for lines without ids.
+
+        Args:
+            other: The other side, which tells whether the first words of lines are ids;
+                None where nothing is known of it.
+
+        Raises:
+            UserError: Two lines have the same id, or ids cannot be told from words.
+        """
+        if self.by_id is not None:
+            return self.by_id
+        if other is None:
+            other = Side(None, number=len(self.lines))
+        if isinstance(other, TextFile):
+            has_ids = are_ids(self.words, other.known)
+        else:
+            has_ids = are_ids(self.words, other)
+        return self._kaldi_texts if has_ids else None
+
     def numbered_texts(self) -> Texts:
         """Return the lines as texts whose ids are their numbers, from 1."""
         return {str(number): (line,) for number, line in enumerate(self.lines, 1)}
 
-    def of(self, ids: Sequence[str], escaped: bool = True) -> Texts:
+    def texts_of_output(self, references: TextFile) -> Texts:
+        """Return the 1-best texts by their ids; lines without ids get the ids of
+        references, if these are numbered, or the numbers of the lines.
+
+        Args:
+            references: The references of the texts.
+
+        Raises:
+            UserError: The references have ids, and the lines have none.
+        """
+        texts = self.texts_beside(references)
+        if texts is not None:
+            return texts
+        known = references.texts_beside(self)
+        if known is None or references.names_files(len(self.lines)):
+            return self.numbered_texts()
+        paired(self.words.side, Side(list(known), references.path)).tell()
+        return {name: (line,) for name, line in zip(known, self.lines, strict=True)}
+
+    def beside(self, ours: Side) -> PairedTexts:
         """Return the texts of some utterances.
 
         Args:
-            ids: The utterances.
-            escaped: Whether XML entities of the Moses tokeniser are undone.
-
-        Returns:
-            The texts by id, in the order of `ids`; alternatives of trn and Kaldi text
-            are several texts.
+            ours: The utterances.
 
         Raises:
-            UserError: An utterance has no text.
+            UserError: An utterance has no text, or the ids of only one side are known.
         """
-        by_id = self._named(ids)
-        if by_id is None and self._is_kaldi(ids):
-            by_id = _renamed(self.kaldi_texts(), ids)
-            self.form = "Kaldi text"
+        by_id = self.texts_beside(ours)
         if by_id is None:
-            by_id = self._in_order(ids)
+            pairing = paired(ours, self.words.side)
             self.form = "lines in order"
-        elif self._is_beside_numbers(by_id, ids):
-            by_id = dict(zip(ids, by_id.values(), strict=True))
-        missing = [name for name in ids if name not in by_id]
-        if missing:
-            raise UserError(
-                f"{self.path}: no {self._noun} for utterance {missing[0]}"
-                f" ({len(missing)} of {len(ids)} missing; its first is"
-                f" {next(iter(by_id), 'none')})"
-            )
-        if self.of_lists:
-            return {name: by_id[name] for name in ids}
-        return {name: self._readings(name, by_id[name][0], escaped) for name in ids}
-
-    def _named(self, ids: Sequence[str]) -> Texts | None:
-        """Return the texts of a file with certain ids, by the names of the lists. Case
-        does not count in the ids of trn, as in sclite.
-        """
+            return PairedTexts(self, pairing, [(line,) for line in self.lines])
+        theirs = self.side
         if self.by_id is None:
-            return None
-        if self.of_lists:
-            return _renamed(self.by_id, ids)
-        known = set(ids)
-        folded = {name.lower(): name for name in ids}
-        names = {}
-        for name in self.by_id:
-            names[name] = name if name in known else folded.get(name.lower(), name)
-        if len(set(names.values())) < len(names):
-            return self.by_id
-        by_id = {names[name]: texts for name, texts in self.by_id.items()}
-        return _renamed(by_id, ids)
+            theirs = Side(list(by_id), self.path)
+            self.form = "Kaldi text"
+        pairing = paired(ours, theirs)
+        if self._is_in_order(pairing):
+            pairing = paired(ours, Side(None, self.path, len(by_id)))
+        if self.by_id is None:
+            pairing.check(self._noun, "lines begin with ids", OR_WORDS)
+        else:
+            pairing.check(self._noun)
+        return PairedTexts(self, pairing, list(by_id.values()))
 
-    def _in_order(self, ids: Sequence[str]) -> Texts:
-        """Return the lines as texts of the utterances in their order."""
-        if len(self.lines) != len(ids):
-            raise UserError(
-                f"{self.path}: {counted(len(self.lines), 'line')} for"
-                f" {counted(len(ids), 'utterance')}, and the lines do not begin or end"
-                f" with ids such as {ids[0] if ids else '?'}; give Kaldi text, trn, or"
-                " one line an utterance"
-            )
-        return {name: (line,) for name, line in zip(ids, self.lines, strict=True)}
-
-    def _is_beside_numbers(self, by_id: Texts, ids: Sequence[str]) -> bool:
-        """Return whether the file is a manifest beside lists that are numbered."""
-        if not self.of_lists or len(by_id) != len(ids):
+    def _is_in_order(self, pairing: Pairing) -> bool:
+        """Return whether the file is a manifest without ids beside lists that are
+        numbered.
+        """
+        ids = pairing.ours.ids or ()
+        if len(pairing.missing) < len(ids) or not are_numbers(ids):
             return False
-        return are_numbers(ids) and by_id.keys().isdisjoint(ids)
+        return self.names_files(len(ids))
 
-    def _readings(self, name: str, text: str, escaped: bool) -> tuple[str, ...]:
-        """Return the texts that a line stands for, without marks of toolkits."""
+    def names_files(self, number: int) -> bool:
+        """Return whether the file is a manifest without ids: all names are those of
+        audio files.
+
+        Args:
+            number: The number of names that the file has to have.
+        """
+        if not self.of_lists or self.by_id is None or len(self.by_id) != number:
+            return False
+        return all(map(is_path, self.by_id))
+
+    def readings(self, name: str, text: str, escaped: bool) -> tuple[str, ...]:
+        """Return the texts that a line stands for, without marks of toolkits.
+
+        Args:
+            name: The id of the utterance, for messages.
+            text: The text; in trn, it may have alternatives.
+            escaped: Whether XML entities of the Moses tokeniser are undone.
+        """
         texts: tuple[str, ...] = (undo_marks(text),)
         if self.by_id is not None:
             texts = readings(texts[0], f"{self.path}: utterance {name}")
@@ -382,53 +457,46 @@ class TextFile:
             texts = tuple(map(undo_entities, texts))
         return texts
 
-    def left_out(self, ids: Sequence[str]) -> list[str]:
-        """Return the utterances of the file, in its order, that are not among `ids`.
+
+OR_WORDS = "; give both the same ids, or --ref-format plain if these are words"
+"""What to do if the first words of lines look like ids that nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class PairedTexts:
+    """The texts of a file beside the utterances that they belong to."""
+
+    file: TextFile
+    pairing: Pairing
+    values: Sequence[tuple[str, ...]]
+    """The texts in the order of the file."""
+
+    def texts(self, escaped: bool = True) -> Texts:
+        """Return the texts by the ids of the utterances, in their order; alternatives
+        of trn are several texts.
 
         Args:
-            ids: The utterances of lists.
-
-        Returns:
-            Ids of the file; empty if it has no ids.
+            escaped: Whether XML entities of the Moses tokeniser are undone, as in
+                hypotheses.
         """
-        if self.by_id is None and self._is_kaldi(ids):
-            names = list(_renamed(dict.fromkeys(self.first, ()), ids))
-        else:
-            names = list(self._named(ids) or ())
-        known = set(ids)
-        if are_numbers(ids) and known.isdisjoint(names):
-            return []
-        return [name for name in names if name not in known]
+        ids = self.pairing.ours.ids or ()
+        values = self.pairing.of(self.values)
+        texts = dict(zip(ids, values, strict=True))
+        if self.file.of_lists:
+            return texts
+        for name, (text,) in texts.items():
+            texts[name] = self.file.readings(name, text, escaped)
+        return texts
 
-    def _is_kaldi(self, ids: Sequence[str]) -> bool:
-        """Return whether the lines begin with the ids of the lists."""
-        if self.format is not None:
-            return self.format == "kaldi"
-        known = {*ids, *map(short, ids)}
-        if not are_numbers(ids):
-            if all(map(str.isdecimal, ids)):
-                # a part of numbered lists: sentences may begin with a number, too
-                return 2 * len(known.intersection(self.first)) > len(known)
-            return self.has_ids or not known.isdisjoint(map(short, self.first))
-        if self.has_ids and not all(map(str.isdecimal, self.first)):
-            raise UserError(
-                f"{self.path}: its lines begin with ids such as {self.first[0]}, but"
-                " the lists have numbers only; give lines without ids in their order,"
-                " or --ref-format plain if these are words"
-            )
-        return sorted(word for word in self.first if word in known) == sorted(ids)
-
-
-def _renamed(by_id: Texts, ids: Sequence[str]) -> Texts:
-    """Return texts by the names that lists have (`rescore.formats.matching`); a text
-    without a list keeps its name.
-
-    Args:
-        by_id: The texts of a file.
-        ids: The ids of the lists.
-    """
-    names = matched(ids, by_id)
-    return {names.get(name, name): texts for name, texts in by_id.items()}
+    @property
+    def fields(self) -> dict[str, Fields]:
+        """The fields of the utterances by their ids."""
+        every = list(self.file.fields.values())
+        if not every:
+            return {}
+        return dict(
+            zip(self.pairing.ours.ids or (), self.pairing.of(every), strict=True)
+        )
 
 
 def _check_kind(source: Source, as_lines: bool) -> None:
@@ -478,124 +546,6 @@ def _trn_texts(lines: Sequence[str], path: str) -> Texts | None:
     return {name: (text,) for name, text in zip(names, spelled, strict=True)} or None
 
 
-# --- alternatives --------------------------------------------------------------------
-
-MOST_READINGS = 1024
-"""Readings of a text, at most."""
-_ALTERNATIVES = re.compile(r"(?<![^\s{/])\{\s*([^{}\s][^{}]*)\}")
-"""Alternatives without further alternatives in them. As in sclite, only the opening
-bracket needs a blank before it.
-"""
-AS_LETTERS = str.maketrans("{}/@", "\ufdd0\ufdd1\ufdd2\ufdd3")
-"""Characters that no text has, for brackets, slashes and @ that are no marks of
-alternatives, as in words of a CTM; `readings` turns them into these letters again.
-"""
-FROM_LETTERS = str.maketrans("\ufdd0\ufdd1\ufdd2\ufdd3", "{}/@")
-"""The letters of `AS_LETTERS` again."""
-
-
-def unescaped(text: str) -> str:
-    """Return a text of sclite without escapes; escaped brackets and @ are letters that
-    `readings` takes for no marks (`AS_LETTERS`).
-
-    Args:
-        text: A text, with or without alternatives.
-    """
-    for mark, letter in AS_LETTERS.items():
-        text = text.replace(f"&#{mark};", chr(letter))
-    return undo_entities(text)
-
-
-def readings(text: str, place: str) -> tuple[str, ...]:
-    """Return all texts that a text of sclite stands for, such as `the { cat / cats }
-    sat {@/down}`; @ is no word.
-
-    Brackets that are not closed are words. The texts with the fewest @ come first,
-    since sclite prefers them to others that are as close.
-
-    Args:
-        text: A text, with or without alternatives.
-        place: The file and utterance, for the message.
-
-    Raises:
-        UserError: The text has more than `MOST_READINGS` readings.
-
-    Example:
-        >>> readings("a { b /@ } c", "ref.trn")
-        ('a b c', 'a c')
-    """
-    texts = [text]
-    while any(map(_ALTERNATIVES.search, texts)):
-        texts = list(dict.fromkeys(chain.from_iterable(map(_opened, texts))))
-        if len(texts) > MOST_READINGS:
-            raise UserError(
-                f"{place}: its alternatives make more than {MOST_READINGS:,} readings;"
-                " leave some out"
-            )
-    sentences = sorted(map(str.split, texts), key=lambda words: words.count("@"))
-    unique = dict.fromkeys(map(_joined, sentences))
-    return tuple(reading.translate(FROM_LETTERS) for reading in unique)
-
-
-def first_reading(text: str) -> str:
-    """Return the reading with the first of all alternatives, even if that is @: the
-    choice where nothing else decides.
-
-    Args:
-        text: A text, with or without alternatives.
-    """
-    while _ALTERNATIVES.search(text):
-        text = next(_opened(text))
-    return _joined(text.split())
-
-
-def _opened(text: str) -> Iterator[str]:
-    """Yield the text with each of the alternatives in place of a first innermost
-    bracket; a text without alternatives as it is.
-    """
-    match = _ALTERNATIVES.search(text)
-    if match is None:
-        yield text
-        return
-    before = text[: match.start()].split()
-    after = text[match.end() :].split()
-    for alternative in match[1].split("/"):
-        yield " ".join([*before, *alternative.split(), *after])
-
-
-def _joined(words: Sequence[str]) -> str:
-    """Return the words of a reading as a text, without @."""
-    return " ".join(word for word in words if word != "@")
-
-
-def cheapest(text: str, references: Sequence[str], place: str) -> str:
-    """Return the reading of an output that sclite aligns with a reference at the least
-    cost; the first of equals.
-
-    Args:
-        text: The output, with or without alternatives.
-        references: The references of the utterance.
-        place: The file and utterance, for the message.
-
-    Raises:
-        UserError: The output has more than `MOST_READINGS` readings.
-    """
-    choices = readings(text, place)
-    if len(choices) == 1:
-        return choices[0]
-    # rapidfuzz loads numpy, and few outputs have alternatives
-    from rapidfuzz.distance import Levenshtein
-    from rapidfuzz.process import cdist
-
-    costs = cdist(
-        [reference.lower().split() for reference in references],
-        [undo_entities(choice).lower().split() for choice in choices],
-        scorer=Levenshtein.distance,
-        scorer_kwargs={"weights": (3, 3, 4)},
-    )
-    return choices[int(costs.argmin()) % len(choices)]
-
-
 # --- 1-best outputs ------------------------------------------------------------------
 
 
@@ -634,21 +584,37 @@ def read_best(
     Raises:
         UserError: Texts and references do not belong together.
     """
-    output = TextFile(source, output=True)
-    hypotheses = _with_ids(output, files[0]) or output.numbered_texts()
-    ids = list(hypotheses)
-    _check_left_out(files, ids, f"text in {output.path}", "an output", allow_missing)
-    references = read_references(files, ids)
+    first = files[0]
+    output = open_output(source, first)
+    hypotheses = output.texts_of_output(first)
+    ours = Side(list(hypotheses), output.path)
+    paired_files = [file.beside(ours) for file in files]
+    _check_left_out(paired_files, f"text in {output.path}", "an output", allow_missing)
+    references = _together(paired_files)
     if output.by_id is not None:
         for name, (text,) in hypotheses.items():
             place = f"{output.path}: utterance {name}"
             choice = cheapest(undo_marks(text), references[name], place)
             hypotheses[name] = (choice,)
-    header = Header(translates=files[0].of_translations)
+    header = Header(translates=first.of_translations)
     lists = []
     for nbest in best_lists(hypotheses):
         lists.append(replace(nbest, references=references[nbest.id], header=header))
-    return with_fields(lists, [file.fields for file in files])
+    return with_fields(lists, [file.fields for file in paired_files])
+
+
+def open_output(source: Source, references: TextFile | None) -> TextFile:
+    """Return a file of 1-best texts; what the user says of the lines of references
+    holds for its lines, too.
+
+    Args:
+        source: The file.
+        references: The references of the texts, if there are any.
+    """
+    named = None if references is None else references.format
+    if named not in ("kaldi", "plain"):
+        named = None
+    return TextFile(source, output=True, lines_as=named)
 
 
 def best_lists(texts: Mapping[str, tuple[str, ...]]) -> list[NbestList]:
@@ -662,74 +628,3 @@ def best_lists(texts: Mapping[str, tuple[str, ...]]) -> list[NbestList]:
         best = Hypothesis(undo_entities(undo_marks(text)), {FIRST_PASS: 0.0})
         lists.append(NbestList(name, [best]))
     return lists
-
-
-def _with_ids(output: TextFile, references: TextFile) -> Texts | None:
-    """Return the texts of an output by their ids; None if neither output nor references
-    have ids.
-    """
-    if references.format == "plain":
-        return None
-    if output.by_id is not None:
-        return output.by_id
-    ids = set(map(short, references.ids))
-    names = set(map(short, output.first))
-    if _is_numbered(output, references):
-        return {
-            name: (line,)
-            for name, line in zip(references.ids, output.lines, strict=True)
-        }
-    if references.format == "kaldi" or ids & names:
-        return output.kaldi_texts()
-    if _has_numbers(output, references):
-        return output.kaldi_texts()
-    shared = names.intersection(map(short, references.first))
-    if 1 < len(names) == len(output.first) and 2 * len(shared) > len(names):
-        if begin_with_ids(output.lines, references.lines):
-            return output.kaldi_texts()
-        raise UserError(
-            f"{output.path}: its lines and those of {references.path} begin with the"
-            f" same words ({output.first[0]}), which may be ids or words; give"
-            " --ref-format kaldi if they are ids, --ref-format plain if they are words"
-        )
-    _check_without_ids(output, references)
-    return None
-
-
-def _has_numbers(output: TextFile, references: TextFile) -> bool:
-    """Return whether the lines of an output are numbered, as outputs of lists without
-    ids are, and the references are plain lines in the same order.
-    """
-    first = output.first
-    if len(first) < 2 or first[0] not in ("0", "1") or not are_numbers(first):
-        return False
-    is_plain = references.by_id is None and not references.has_ids
-    return is_plain and len(references.lines) == len(first)
-
-
-def _check_without_ids(output: TextFile, references: TextFile) -> None:
-    """Check that neither an output nor its references have ids."""
-    ids = references.ids
-    if output.has_ids and not all(map(str.isdecimal, output.first)):
-        raise UserError(
-            f"{references.path}: no reference for utterance {output.first[0]} of"
-            f" {output.path}, whose lines begin with ids; its first is"
-            f" {min(ids, default='none')}"
-        )
-    if ids:
-        raise UserError(
-            f"{output.path}: its lines have no ids such as {min(ids)} of"
-            f" {references.path}; give an output with ids (rescore rerank --best NAME,"
-            " not NAME.txt), or --ref-format plain if both have none"
-        )
-
-
-def _is_numbered(output: TextFile, references: TextFile) -> bool:
-    """Return whether lines without ids stand beside lists that are numbered, as
-    fairseq's are. Some sentences may begin with a number.
-    """
-    ids = set(references.ids)
-    if not references.of_lists or len(ids) != len(output.lines):
-        return False
-    has_numbers = all(map(str.isdecimal, ids))
-    return has_numbers and 2 * len(ids.intersection(output.first)) <= len(ids)

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from rescore.errors import UserError
 from rescore.files import loads
+from rescore.formats.ids import begin_with_ids
 from rescore.formats.source import HEAD, JsonPeek, Source
 from rescore.formats.subtitles import are_subtitles, cues
-from rescore.formats.text import begin_with_ids, split_id, split_trn, stem_of
+from rescore.formats.text import split_id, split_trn, stem_of
 from rescore.formats.times import Span, spread
 
 COMMENT = ";;"

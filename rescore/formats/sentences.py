@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+from rescore.formats.ids import begin_with_ids, end_with_ids
 from rescore.formats.source import UTF8, InputWarnings, Source
-from rescore.formats.text import begin_with_ids, end_with_ids
 
 log = logging.getLogger(__name__)
 

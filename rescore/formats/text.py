@@ -339,10 +339,6 @@ def _join(current: NbestList | None, part: Part, more_references: bool) -> None:
 
 # --- lines with ids ------------------------------------------------------------------
 
-_DIGIT = re.compile("[0-9]")
-_ID_MARK = re.compile(r"[\w.][-_]\w|\d")
-"""A hyphen or underscore between letters, or a digit."""
-
 
 def split_id(line: str) -> tuple[str, str]:
     """Return the id and the text of a Kaldi-style line.
@@ -355,55 +351,6 @@ def split_id(line: str) -> tuple[str, str]:
     """
     name, _, text = line.strip(" \t").replace("\t", " ").partition(" ")
     return name, text.strip(" ")
-
-
-def are_numbers(ids: Sequence[str]) -> bool:
-    """Return whether ids are numbers in order, as of lists that have no ids: they may
-    be paired with others by order.
-
-    Args:
-        ids: The ids of lists.
-    """
-    if not ids or len(ids[0]) > 9 or not (ids[0].isascii() and ids[0].isdecimal()):
-        return False
-    first = int(ids[0])
-    return list(ids) == list(map(str, range(first, first + len(ids))))
-
-
-def begin_with_ids(lines: Sequence[str], beside: Sequence[str] = ()) -> bool:
-    """Return whether all lines begin with different words that look like ids: each has
-    a digit.
-
-    Args:
-        lines: Lines of a text; empty lines do not count.
-        beside: Lines of another text that begin with the same words. A hyphen or
-            underscore between letters is then as good as a digit, and no id is a
-            further word of these texts.
-    """
-    first = first_words(lines)
-    if not first or len(set(first)) < len(first):
-        return False
-    if not beside:
-        return all(map(_DIGIT.search, first))
-    words = set[str]()
-    for line in (*lines, *beside):
-        words.update(split_id(line)[1].split())
-    return words.isdisjoint(first) and all(map(_ID_MARK.search, first))
-
-
-def end_with_ids(lines: Sequence[str]) -> bool:
-    """Return whether all lines end with different ids in brackets, as lines of trn do.
-
-    Args:
-        lines: Lines of a text that are not empty.
-    """
-    ids = set()
-    for line in lines:
-        parts = split_trn(line)
-        if parts is None or parts[1] in ids:
-            return False
-        ids.add(parts[1])
-    return True
 
 
 def split_trn(line: str) -> tuple[str, str] | None:
@@ -427,45 +374,6 @@ def are_rows(lines: Sequence[str]) -> bool:
         return False
     commas = {line.count(",") for line in lines}
     return "\t" in lines[0] or (len(commas) == 1 and max(commas) > 1)
-
-
-def check_ids(lines: Sequence[tuple[str, str]]) -> None:
-    """Check that lines without ids are not those of a file in which most lines have an
-    id: a line of trn that lacks its id, or a line of Kaldi text whose id stands twice.
-
-    Args:
-        lines: The lines of a file that is neither trn nor Kaldi text, each behind its
-            place.
-
-    Raises:
-        UserError: Most lines have ids.
-    """
-    without = [place for place, line in lines if split_trn(line) is None]
-    if 0 < 2 * len(without) < len(lines):
-        raise UserError(
-            f"{without[0]}: no (id) at its end, unlike most lines of this file; add it"
-        )
-    places: dict[str, str] = {}
-    again = []
-    for place, line in lines:
-        word = split_id(line)[0]
-        if not _ID_OF_LINE.match(word):
-            return
-        if word in places:
-            again.append((word, place))
-        places.setdefault(word, place)
-    if again and 2 * len(places) > len(lines):
-        word, place = again[0]
-        raise duplicated(word, place, places[word])
-
-
-_ID_OF_LINE = re.compile(r"(?=.*\d)(?=.*[^\W\d]).*[\w][-_]\w")
-"""A word with letters, digits, and a hyphen or underscore between them."""
-
-
-def first_words(lines: Sequence[str]) -> list[str]:
-    """Return the first words of the lines that are not empty."""
-    return [split_id(line)[0] for line in lines if line.strip()]
 
 
 def table(path: Path, warnings: InputWarnings | None = None) -> dict[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from rescore.formats.acoustic import IF_LISTS, numbered_texts
+from rescore.formats.ids import begin_with_ids
 from rescore.formats.source import Source, sniff
-from rescore.formats.text import begin_with_ids
 from rescore.parts import FORMATS
 
 LISTS = (

@@ -20,8 +20,8 @@ import numpy as np
 from rescore.columns import Column, Role
 from rescore.dataset import Dataset
 from rescore.errors import UserError
+from rescore.formats.ids import begin_with_ids, first_words
 from rescore.formats.sentences import read_lines
-from rescore.formats.text import begin_with_ids, first_words
 from rescore.formats.wordlists import (
     BiasedText,
     biased_texts,

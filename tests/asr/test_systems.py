@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rescore import formats
 from rescore.asr.formats.systems import (
     align_systems,
-    read_system,
+    read_each,
     read_table_of_systems,
 )
 from rescore.errors import UserError
@@ -25,6 +26,10 @@ TEXTS = {"utt-1": "well, an owl", "utt-2": "two", "utt-3": ""}
 def written(folder: Path, name: str, content: str) -> str:
     (folder / name).write_text(content, encoding="utf-8")
     return str(folder / name)
+
+
+def read_system(path: str, **options: Any) -> list[NbestList]:
+    return read_each({"a": path}, **options)["a"]
 
 
 def texts(lists: list[NbestList]) -> dict[str, str]:

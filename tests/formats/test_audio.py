@@ -15,7 +15,7 @@ import soundfile
 
 from rescore.errors import UserError
 from rescore.formats.audio import confined, digest, recordings, samples, with_audio
-from rescore.formats.matching import ByName
+from rescore.formats.ids import ByName
 from rescore.lms.base import Question
 from rescore.lms.cache import _key
 from rescore.nbest import NO_AUDIO, Audio, Hypothesis, NbestList

@@ -195,12 +195,26 @@ def test_texts() -> None:
 
 @pytest.mark.parametrize(
     "reference",
-    ["u2\tY Z\nu1  X\nu9 other\n", "X (u1)\nY Z (u2)\n", "X\nY Z\n"],
-    ids=["kaldi", "trn", "plain"],
+    ["u2\tY Z\nu1  X\nu9 other\n", "X (u1)\nY Z (u2)\n"],
+    ids=["kaldi", "trn"],
 )
 def test_references(tmp_path: Path, reference: str) -> None:
     (tmp_path / "ref").write_text(reference)
     assert formats.read_references(tmp_path / "ref", ["u1", "u2"]) == {
+        "u1": ("X",),
+        "u2": ("Y Z",),
+    }
+
+
+def test_plain_references(tmp_path: Path) -> None:
+    """Lines are taken in the order of lists without ids, or if the user says so."""
+    path = tmp_path / "ref"
+    path.write_text("X\nY Z\n")
+    assert formats.read_references(path, ["1", "2"]) == {"1": ("X",), "2": ("Y Z",)}
+    with pytest.raises(UserError, match=r"no ids such as u1, u2 .* --ref-format plain"):
+        formats.read_references(path, ["u1", "u2"])
+    plain = formats.References((str(path),), "plain")
+    assert formats.read_references(plain, ["u1", "u2"]) == {
         "u1": ("X",),
         "u2": ("Y Z",),
     }

@@ -11,7 +11,7 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.references import MOST_READINGS, readings
+from rescore.formats.alternatives import MOST_READINGS, readings
 from tests.conftest import Run, assert_one_line_error
 
 IDS = ["spk1-1", "spk1-2", "spk2-1"]
@@ -90,7 +90,8 @@ def test_an_output_without_ids(lists: Path, rescore: Run, tmp_path: Path) -> Non
     )
     (tmp_path / "ref").write_text("word 1\nword 2\nword 1\n")
     assert_one_line_error(
-        rescore("eval", "best", "--ref", "ref"), "no reference for utterance spk1-1"
+        rescore("eval", "best", "--ref", "ref"),
+        "ref: its lines have no ids such as spk1-1, spk1-2 of best",
     )
     assert " 0.00 " in rescore("eval", "best.txt", "--ref", "ref").stdout
 

@@ -199,7 +199,7 @@ def test_texts_beside_kaldi_text_with_numbers_do_not_go_by_order(
     )
     assert_one_line_error(
         rescore("eval", "plain.txt", "--ref", "ref"),
-        "its lines have no ids such as 0 of ref",
+        "its lines have no ids such as 0, 1 of ref",
     )
     (tmp_path / "twice").write_text("0 a\n1 b\n2 c\n2 d\n")
     assert_one_line_error(

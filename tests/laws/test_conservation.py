@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 from rescore import formats
-from rescore.asr.formats.systems import align_systems, read_system
+from rescore.asr.formats.systems import align_systems, read_each
 from rescore.asr.whole import read_systems
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source
@@ -810,13 +810,13 @@ def test_ids_of_a_systems_texts_are_no_words(name: str, tmp_path: Path) -> None:
     content, number, damage = TEXTS_OF_SYSTEMS[name]
     path = tmp_path / "a"
     path.write_text(content)
-    lists = read_system(str(path))
+    lists = read_each({"a": str(path)})["a"]
     words = " ".join(nbest.hypotheses[0].text for nbest in lists).split()
     assert len(lists) == number and set(words) <= {"one", "two", "three"}
     if damage is None:
         return
     path.write_text(content + damage)
-    for read in (lambda: read_system(str(path)), lambda: read_systems([path])):
+    for read in (lambda: read_each({"a": str(path)}), lambda: read_systems([path])):
         with pytest.raises(UserError, match="line 4: "):
             read()
 

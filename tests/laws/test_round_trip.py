@@ -21,8 +21,8 @@ from rescore.asr.whole import read_systems
 from rescore.columns import Column
 from rescore.errors import UserError
 from rescore.files import PACKED
+from rescore.formats.alternatives import readings
 from rescore.formats.best import RECORDS
-from rescore.formats.references import readings
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.times import TIMED
 from rescore.formats.writing import HELD, LOSSES

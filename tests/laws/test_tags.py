@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
-from rescore.asr.formats.systems import read_system
+from rescore.asr.formats.systems import read_each
 from rescore.asr.measured import measured_recordings
 from rescore.asr.whole import read_systems
 from rescore.nbest import Hypothesis, NbestList
@@ -44,7 +44,7 @@ def measured(path: str) -> str:
 
 
 def combined(path: str) -> str:
-    (nbest,) = read_system(path)
+    (nbest,) = read_each({"a": path})["a"]
     return nbest.hypotheses[0].text
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from rescore import formats
 from rescore.asr.combine import combine
-from rescore.asr.formats.systems import read_system, read_table_of_systems
+from rescore.asr.formats.systems import read_each, read_table_of_systems
 from rescore.asr.measured import closest_readings
 from rescore.asr.systems import combined, system_names
 from rescore.asr.whole import Recording, are_whole, read_systems
@@ -21,6 +20,7 @@ from rescore.decision.mixture import system_texts
 from rescore.errors import OptionError, UserError, counted, takes_no
 from rescore.formats.references import (
     References,
+    TextFile,
     open_references,
     with_references,
     with_sources,
@@ -34,7 +34,6 @@ from rescore.metrics.base import text_value
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, written_file
-from rescore.pace import paced
 from rescore.plan import Plan, resolve
 from rescore.reports.groups import grouped, render
 from rescore.styles import figure, text
@@ -253,16 +252,20 @@ def _lists(
     if own.whole or are_whole(own.systems, named, inputs.read_options):
         refuse_beside("whole")
         return _lists_of_recordings(own, inputs, names, words)
-    paths = paced(own.systems, "read %d of %d outputs")
-    for name, path in zip(names, paths, strict=True):
-        systems[name] = read_system(
-            path,
-            format_name=inputs.format_name,
-            s2s=inputs.s2s,
-            strict=inputs.strict,
-            options=inputs.read_options,
-        )
-    return _referred(combined(systems, words), inputs)
+    warnings = InputWarnings(inputs.strict)
+    files: list[TextFile] = []
+    if inputs.ref:
+        files = open_references(References(inputs.ref, inputs.ref_format), warnings)
+    systems = read_each(
+        dict(zip(names, own.systems, strict=True)),
+        format_name=inputs.format_name,
+        s2s=inputs.s2s,
+        strict=inputs.strict,
+        options=inputs.read_options,
+        references=files[0] if files else None,
+    )
+    warnings.report()
+    return _referred(combined(systems, words), inputs, files)
 
 
 def _check_ids(systems: Mapping[str, Sequence[NbestList]]) -> None:
@@ -322,20 +325,27 @@ def _lists_of_recordings(
 
 
 def _referred(
-    lists: Iterable[NbestList], inputs: options.InputOptions
+    lists: Iterable[NbestList],
+    inputs: options.InputOptions,
+    files: Sequence[TextFile] = (),
 ) -> Iterator[NbestList]:
     """Return the lists with the references, sources and recordings that the options
     give.
+
+    Args:
+        lists: The lists.
+        inputs: The options.
+        files: The files of references, if they are open.
     """
     if inputs.ref:
         warnings = InputWarnings(inputs.strict)
-        files = open_references(References(inputs.ref, inputs.ref_format), warnings)
+        references = References(inputs.ref, inputs.ref_format)
+        files = files or open_references(references, warnings)
         missing = inputs.allow_missing
         lists = with_references(list(lists), files, warnings, missing)
         tell_files("ref", [(file.path, file.form) for file in files])
         warnings.report()
-    if inputs.src:
-        path = Path(inputs.src)
-        lists = with_sources(list(lists), path, inputs.strict, inputs.allow_missing)
-        tell_files("src", [(inputs.src, "")])
+    if inputs.sources is not None:
+        sources = inputs.sources
+        lists = with_sources(list(lists), sources, inputs.strict, inputs.allow_missing)
     return inputs.prepared(lists)

@@ -12,17 +12,19 @@ from dataclasses import replace
 from rescore import formats
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
-from rescore.formats.matching import matched
+from rescore.formats.alternatives import first_reading
+from rescore.formats.ids import Side, are_numbers, paired, some
 from rescore.formats.outputs import is_text
-from rescore.formats.reading import check_options
+from rescore.formats.reading import check_options, format_beside
 from rescore.formats.records import options_by_system
-from rescore.formats.references import TextFile, best_lists, first_reading
+from rescore.formats.references import TextFile, best_lists, open_output
 from rescore.formats.roles import SYSTEM, KeysOfRoles, keys_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import are_numbers, are_rows, check_ids
+from rescore.formats.text import are_rows
 from rescore.formats.understood import Understood
 from rescore.ids import short
 from rescore.nbest import NbestList, as_first_pass
+from rescore.pace import paced
 
 log = logging.getLogger(__name__)
 
@@ -30,46 +32,89 @@ log = logging.getLogger(__name__)
 # --- reading -------------------------------------------------------------------------
 
 
-def read_system(
-    path: str,
+def read_each(
+    paths: Mapping[str, str],
     *,
     format_name: str | None = None,
     s2s: str = FIRST_PASS,
     strict: bool = False,
     options: ReadOptions | None = None,
-) -> list[NbestList]:
-    """Return the output of one system: N-best lists of any format, or a 1-best text as
+    references: TextFile | None = None,
+) -> dict[str, list[NbestList]]:
+    """Return the output of each system: N-best lists of any format, or 1-best texts as
     lists of one hypothesis.
 
-    A text without ids gets the numbers of its lines as ids.
+    Whether the first words of a text are ids, the references tell, or else the ids of
+    the other systems. A text without ids gets the ids of the other side if these are
+    numbers, or the numbers of its lines.
 
     Args:
-        path: The file or folder of the output.
+        paths: The file or folder of each output, by the name of the system.
         format_name: As in `rescore.formats.read`, like all further arguments.
         s2s: The score that becomes the first pass.
         strict: Whether warnings about the input are errors.
         options: Options of the format.
+        references: The references of the utterances, if they are known.
 
     Raises:
-        UserError: The output is damaged, or its column of texts is unknown.
+        UserError: An output is damaged, its column of texts is unknown, or it has no
+            ids, and the references have ids.
     """
-    warnings = InputWarnings(strict)
-    source = Source(path, warnings)  # one for both ways: a pipe cannot be opened again
-    if is_text(source, format_name, options):
-        check_options([source], format_name, s2s, options)
-        lists = _texts(source)
-        Understood.of_texts(source, lists).tell()
-    else:
-        sources = [path] if source.is_folder else [source]
-        lists = formats.read(
-            sources, format_name=format_name, s2s=s2s, strict=strict, options=options
-        )
-        if s2s == FIRST_PASS:
-            lists = [as_first_pass(nbest) for nbest in lists]
-        if all(len(nbest.hypotheses) == 1 for nbest in lists):
-            lists = [_without_more(nbest) for nbest in lists]
-    warnings.report()
+    outputs: dict[str, list[NbestList] | TextFile] = {}
+    for name in paced(list(paths), "read %d of %d outputs"):
+        warnings = InputWarnings(strict)
+        # one for both ways: a pipe cannot be opened again
+        source = Source(paths[name], warnings)
+        named = format_name
+        if named is None and references is not None:
+            named = format_beside([source], [references])
+        if is_text(source, named, options):
+            check_options([source], named, s2s, options)
+            outputs[name] = open_output(source, references)
+        else:
+            outputs[name] = _lists(source, named, s2s, strict, options)
+        warnings.report()
+    known = _certain_ids(outputs)
+    systems = {}
+    for name, output in outputs.items():
+        if isinstance(output, TextFile):
+            path = output.path
+            output = _texts(output, references or known)
+            Understood.of_texts(path, output).tell()
+        systems[name] = output
+    return systems
+
+
+def _lists(
+    source: Source,
+    format_name: str | None,
+    s2s: str,
+    strict: bool,
+    options: ReadOptions | None,
+) -> list[NbestList]:
+    """Return the lists of an output, in the order that it decided."""
+    sources = [source.path] if source.is_folder else [source]
+    lists: list[NbestList] = formats.read(
+        sources, format_name=format_name, s2s=s2s, strict=strict, options=options
+    )
+    if s2s == FIRST_PASS:
+        lists = [as_first_pass(nbest) for nbest in lists]
+    if all(len(nbest.hypotheses) == 1 for nbest in lists):
+        lists = [_without_more(nbest) for nbest in lists]
     return lists
+
+
+def _certain_ids(outputs: Mapping[str, list[NbestList] | TextFile]) -> Side | None:
+    """Return the ids of the first lists, or else of the first trn; None if there are
+    neither.
+    """
+    texts = None
+    for name, output in outputs.items():
+        if not isinstance(output, TextFile):
+            return Side([nbest.id for nbest in output], name)
+        if texts is None and output.by_id is not None:
+            texts = Side(list(output.by_id), name)
+    return texts
 
 
 def _without_more(nbest: NbestList) -> NbestList:
@@ -84,27 +129,35 @@ def _without_more(nbest: NbestList) -> NbestList:
     return replace(nbest, hypotheses=[replace(hypothesis, scores=scores)])
 
 
-def _texts(source: Source) -> list[NbestList]:
-    """Return the lists of a 1-best text: trn, Kaldi text, or plain lines."""
-    file = TextFile(source, output=True)
+def _texts(file: TextFile, other: Side | TextFile | None) -> list[NbestList]:
+    """Return the lists of a 1-best text: trn, Kaldi text, or plain lines.
+
+    Args:
+        file: The text.
+        other: The references, or the ids of another system; None if nothing is known.
+    """
     if file.by_id is not None:
+        names: dict[str, str] = {}
+        if isinstance(other, Side):  # case does not count in trn
+            names = paired(other, file.side).renamed
         texts = {}
         for name, (text,) in file.by_id.items():
-            texts[name] = (first_reading(text),)
+            texts[names.get(name, name)] = (first_reading(text),)
         return best_lists(texts)
-    if file.has_ids:
-        return best_lists(file.kaldi_texts())
+    if isinstance(other, TextFile):
+        return best_lists(file.texts_of_output(other))
+    with_ids = file.texts_beside(other)
+    if with_ids is not None:
+        return best_lists(with_ids)
     if are_rows(file.lines):
         raise UserError(
-            f"{source.name}: which column has the texts? Say it with --field text=NAME"
+            f"{file.path}: which column has the texts? Say it with --field text=NAME"
             f" ({file.lines[0][:80]})"
         )
-    placed = []
-    for number, line in enumerate(file.lines, 1):
-        if line.strip():
-            placed.append((f"{source.name}: line {number}", line))
-    check_ids(placed)
-    return best_lists(file.numbered_texts())
+    numbered = file.numbered_texts()
+    if other is not None and other.is_numbered and len(other) == len(numbered):
+        numbered = dict(zip(other.ids or (), numbered.values(), strict=True))
+    return best_lists(numbered)
 
 
 def read_table_of_systems(
@@ -172,11 +225,11 @@ def _systems_of_rows(
     """
     values = more.values if more else {}
     options = ReadOptions(**{**values, "fields": fields})
-    systems = {}
+    systems: dict[str, list[NbestList]] = {}
     for name, of_system in options_by_system(path, options).items():
         try:
-            systems[name] = read_system(
-                path, format_name=format_name, strict=strict, options=of_system
+            systems |= read_each(
+                {name: path}, format_name=format_name, strict=strict, options=of_system
             )
         except UserError as error:
             raise UserError(f"system {name}: {error}") from None
@@ -200,7 +253,8 @@ def align_systems(
     """Return the lists of each system with the ids of the first system, in its order; a
     system may lack utterances.
 
-    Utterances are matched by id, else by audio file, else by order where the references
+    Utterances are matched by id (`rescore.formats.ids`), else by audio file, else by
+    order where the references
     of both systems are equal. Lists that are only numbered are matched by number, with
     a warning where no references confirm the match.
 
@@ -267,8 +321,8 @@ def _matched(
         return [replace(nbest, id=name) for name, nbest in pairs]
     raise UserError(
         f"{both}: their utterances do not match ({counted(len(ours), 'utterance')} such"
-        f" as {ours[0]}, and {len(theirs):,} such as {theirs[0]}): no common ids or"
-        " audio files, and not the same references in the same order; give them the"
+        f" as {some(ours)}, and {len(theirs):,} such as {some(theirs)}): no common ids"
+        " or audio files, and not the same references in the same order; give them the"
         " same ids (plain lines have none: rescore --best FILE writes ids, FILE.txt"
         " does not)"
     )
@@ -286,7 +340,9 @@ def _matched_by_names(
         both: The names of both systems, for errors.
     """
     ours = {nbest.id: nbest for nbest in every}
-    names = matched(ours, [nbest.id for nbest in lists])
+    pairing = paired(Side(list(ours)), Side([nbest.id for nbest in lists], both))
+    pairing.tell()
+    names = pairing.renamed
     taken = set(names.values())
     by_audio = _by_audio([nbest for nbest in every if nbest.id not in taken])
     known_audio = _by_audio([nbest for nbest in lists if nbest.id not in names])

@@ -11,7 +11,7 @@ import numpy as np
 
 from rescore.errors import UserError, counted
 from rescore.formats.audio import check_length, recordings
-from rescore.formats.matching import ByName
+from rescore.formats.ids import ByName
 from rescore.formats.text import table
 from rescore.lms.base import Capabilities, Question, Streamed, TokenScores
 from rescore.nbest import NO_AUDIO, Audio

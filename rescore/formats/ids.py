@@ -1,0 +1,626 @@
+"""Which utterance of one side is which utterance of the other: the one rule of ids.
+
+A side is a set of lists, a file of texts, the output of a system, or recordings. Ids
+are compared as they stand. Where they differ in leading zeros, or in the folder and the
+ending of an audio file, alone, they are matched if each fits a single other id, and a
+message says so. Ids that do not match are an error. Only sides without ids are paired
+by order, if their numbers are equal, and a message says so, too.
+
+Whether the first words of a text are ids depends on both sides (`are_ids`): on the ids
+of the other side if it has certain ids, else on the look of the words.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, TypeVar
+
+from rescore.errors import UserError, counted
+from rescore.formats.text import duplicated, split_id, split_trn
+from rescore.ids import is_path, tail, without_blanks
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+# --- sides ---------------------------------------------------------------------------
+
+LISTS = "the lists"
+"""The name of lists in messages about another side."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """The utterances of a set or a file."""
+
+    ids: Sequence[str] | None
+    """The ids in their order; None for a side without ids."""
+    place: str = LISTS
+    """The file, or the name of the set, for messages."""
+    number: int = -1
+    """The number of utterances; it follows from the ids if there are ids."""
+    ignores_case: bool = False
+    """Whether case does not count in the ids, as in sclite's trn."""
+    is_ordered: bool = False
+    """Whether the user says that the utterances stand in the order of the other
+    side.
+    """
+    unit: str = "utterance"
+    """What is counted: utterances, or lines of a text."""
+
+    def __len__(self) -> int:
+        return self.number if self.ids is None else len(self.ids)
+
+    @cached_property
+    def is_numbered(self) -> bool:
+        """Whether the ids are numbers that ascend, as those of lists without ids."""
+        return self.ids is not None and ascend(self.ids)
+
+
+def ascend(ids: Sequence[str]) -> bool:
+    """Return whether ids are numbers that ascend: lists without ids, or some of them,
+    have such ids.
+
+    Args:
+        ids: The ids in their order.
+    """
+    last = -1
+    for name in ids:
+        if not _is_number(name) or str(int(name)) != name or int(name) <= last:
+            return False
+        last = int(name)
+    return bool(ids)
+
+
+def are_numbers(ids: Sequence[str]) -> bool:
+    """Return whether ids are numbers without a gap, as of lists that have no ids.
+
+    Args:
+        ids: The ids of lists.
+    """
+    return ascend(ids) and int(ids[-1]) - int(ids[0]) == len(ids) - 1
+
+
+def _is_number(name: str) -> bool:
+    """Return whether an id is a whole number."""
+    return name.isascii() and name.isdecimal() and len(name) <= LONGEST_NUMBER
+
+
+LONGEST_NUMBER = 18
+"""Digits of an id that is a number, at most; longer ids are names."""
+
+
+def some(ids: Iterable[str]) -> str:
+    """Return two ids for a message, shortened; or the only one.
+
+    Args:
+        ids: The ids, of which the first two are shown.
+    """
+    shown = []
+    for name in ids:
+        shown.append(name[-SHOWN:])
+        if len(shown) == 2:
+            break
+    return ", ".join(shown)
+
+
+SHOWN = 60
+"""Characters of an id in a message, at most."""
+
+# --- pairs ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """Which utterance of their side is which of ours."""
+
+    ours: Side
+    theirs: Side
+    places: tuple[int | None, ...]
+    """For each of our utterances, the place of its partner; None without a partner."""
+    left: tuple[int, ...] = ()
+    """The places of their utterances without a partner."""
+    note: str = ""
+    """How the pairs were found, for users; empty for equal ids."""
+
+    @cached_property
+    def missing(self) -> list[str]:
+        """Our ids without a partner."""
+        pairs = zip(self.ours.ids or (), self.places, strict=False)
+        return [name for name, place in pairs if place is None]
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Our id of each of their ids that has a partner."""
+        ids = self.theirs.ids or ()
+        pairs = zip(self.ours.ids or (), self.places, strict=False)
+        return {ids[place]: name for name, place in pairs if place is not None}
+
+    @property
+    def left_out(self) -> list[str]:
+        """Their ids without a partner."""
+        ids = self.theirs.ids or ()
+        return [ids[place] for place in self.left]
+
+    def of(self, values: Sequence[T]) -> list[T]:
+        """Return the value of each of our utterances.
+
+        Args:
+            values: The values of their utterances, in their order.
+        """
+        return [values[place] for place in self.places if place is not None]
+
+    def check(self, noun: str, kind: str = "ids are", advice: str = "") -> None:
+        """Check that each of our utterances has a partner.
+
+        Args:
+            noun: What the partner is, for the message.
+            kind: What their ids are, for the message.
+            advice: The end of the message.
+
+        Raises:
+            UserError: An utterance has none.
+        """
+        if not self.missing:
+            return
+        absent = f"{len(self.missing):,} of {len(self.ours):,} missing"
+        others = self.left_out or self.theirs.ids or ("none",)
+        raise UserError(
+            f"{self.theirs.place}: no {noun} for utterance {some(self.missing)}"
+            f" ({absent}); its {kind} such as {some(others)}{advice}"
+        )
+
+    def tell(self) -> None:
+        """Tell how the pairs were found, if ids are not equal."""
+        if self.note:
+            log.info("%s", self.note)
+
+
+def paired(ours: Side, theirs: Side) -> Pairing:
+    """Return which utterance of their side is which of ours.
+
+    Args:
+        ours: The utterances that look for a partner.
+        theirs: The utterances among which the partners are.
+
+    Returns:
+        The pairs. Where both sides have ids, utterances of either side may have no
+        partner.
+
+    Raises:
+        UserError: One side has ids, and the other has none; two sides without ids have
+            different numbers of utterances; or an id fits several others.
+    """
+    if ours.ids is None or theirs.ids is None:
+        return _in_order(ours, theirs)
+    place_of = {name: place for place, name in enumerate(theirs.ids)}
+    note = ""
+    partner = {name: name for name in ours.ids if name in place_of}
+    if theirs.ignores_case and len(partner) < len(ours):
+        partner |= _without_case(ours.ids, theirs.ids, partner)
+    if len(partner) < len(ours):
+        taken = set(partner.values())
+        rest = {name: name for name in theirs.ids if name not in taken}
+        others = ByName(rest, theirs.place)
+        for name in ours.ids:
+            other = None if name in partner else others.find(name)
+            if other is not None:
+                partner[name] = other
+                note = note or others.note(name, other)
+    places = []
+    for name in ours.ids:
+        places.append(place_of[partner[name]] if name in partner else None)
+    left = tuple(sorted(set(place_of.values()).difference(places)))
+    return Pairing(ours, theirs, tuple(places), left, note)
+
+
+def _without_case(
+    ours: Sequence[str], theirs: Sequence[str], known: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the partners of ids that differ in case alone, as far as each fits a
+    single other id.
+    """
+    taken = set(known.values())
+    own = _by_key([name for name in ours if name not in known])
+    other = _by_key([name for name in theirs if name not in taken])
+    pairs = {}
+    for key, names in own.items():
+        if len(names) == 1 and len(other.get(key, ())) == 1:
+            pairs[names[0]] = other[key][0]
+    return pairs
+
+
+def _by_key(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return ids by their lower case."""
+    by_key: dict[str, list[str]] = {}
+    for name in names:
+        by_key.setdefault(name.lower(), []).append(name)
+    return by_key
+
+
+def _in_order(ours: Side, theirs: Side) -> Pairing:
+    """Return the pairs of sides of which at least one has no ids.
+
+    Raises:
+        UserError: The other has ids that are no numbers of lines, or their numbers
+            differ.
+    """
+    side = theirs if theirs.ids is None else ours
+    other = ours if side is theirs else theirs
+    number = counted(len(side), side.unit)
+    if len(side) != len(other):
+        what = f"{side.place}: {number} for {counted(len(other), other.unit)}"
+        if other.ids is None:
+            raise UserError(f"{what} of {other.place}; give one line an utterance")
+        raise UserError(
+            f"{what}, and the lines do not begin or end with ids such as"
+            f" {some(other.ids)}; give Kaldi text, trn, or one line an utterance"
+        )
+    places = tuple(range(len(ours)))
+    if ours.is_ordered or theirs.is_ordered:
+        return Pairing(ours, theirs, places)
+    if other.ids is not None and not other.is_numbered:
+        wanted = WITH_IDS if side is theirs else OUTPUT_WITH_IDS
+        raise UserError(
+            f"{side.place}: its {side.unit}s have no ids such as {some(other.ids)} of"
+            f" {other.place}; give {wanted}, or --ref-format plain if both have the"
+            " same order"
+        )
+    order = f"{side.place}: its {number} have no ids, and are taken in the order of"
+    return Pairing(ours, theirs, places, note=f"{order} {other.place}")
+
+
+WITH_IDS = "Kaldi text or trn"
+OUTPUT_WITH_IDS = "an output with ids (rescore rerank --best NAME, not NAME.txt)"
+"""What to give for a side without ids, if the other has ids."""
+
+# --- ids that differ in leading zeros, folder or ending alone ------------------------
+
+DEEPEST = 8
+"""Parts of a path that are compared, at most."""
+
+
+class ByName(Generic[T]):
+    """Values of utterances, which are asked for one after another.
+
+    Args:
+        values: The value of each id.
+        place: The file of the values, for messages.
+    """
+
+    def __init__(self, values: Mapping[str, T], place: str) -> None:
+        self._values = values
+        self._place = place
+        self._taken: dict[str, str] = {}
+        """The utterance that has the value of each id."""
+        self._has_told = False
+
+    @cached_property
+    def _alike(self) -> dict[str, list[str]]:
+        """The ids that differ in leading zeros, folder or ending alone."""
+        alike: dict[str, list[str]] = {}
+        for name in self._values:
+            alike.setdefault(plain_id(name), []).append(name)
+        return alike
+
+    def get(self, name: str) -> T | None:
+        """Return the value of an utterance; None if it has none.
+
+        Args:
+            name: The utterance.
+
+        Raises:
+            UserError: Several ids fit the utterance, or the value belongs to another
+                utterance.
+        """
+        found = self.find(name)
+        if found is None:
+            return None
+        if found != name and not self._has_told:
+            self._has_told = True
+            log.info("%s", self.note(name, found))
+        return self._values[found]
+
+    def note(self, name: str, found: str) -> str:
+        """Return what users are told of an id that differs from its utterance.
+
+        Args:
+            name: The utterance.
+            found: The id.
+        """
+        return (
+            f"{self._place}: {found[-SHOWN:]} is taken for {name[-SHOWN:]}: ids are"
+            " matched apart from leading zeros, and folders and endings of audio files"
+        )
+
+    def find(self, name: str) -> str | None:
+        """Return the id whose value an utterance has; None if it has none.
+
+        Args:
+            name: The utterance.
+
+        Raises:
+            UserError: Several ids fit the utterance, or the value belongs to another
+                utterance.
+        """
+        found = name
+        if name not in self._values:
+            names = self._fitting(name)
+            if not names:
+                return None
+            if len(names) > 1:
+                raise UserError(
+                    f"{self._place}: {names[0][-80:]} and {names[1][-80:]} fit"
+                    f" utterance {name[-80:]}; give both files the same ids"
+                )
+            found = names[0]
+        other = self._taken.setdefault(found, name)
+        if other != name:
+            raise UserError(
+                f"{self._place}: {found[-80:]} fits utterances {other[-80:]} and"
+                f" {name[-80:]}; give both files the same ids"
+            )
+        return found
+
+    def _fitting(self, name: str) -> list[str]:
+        """Return the ids that an utterance may have, by as many parts of its path as
+        tell them apart.
+        """
+        names = self._alike.get(plain_id(name), [])
+        for depth in range(2, DEEPEST + 1):
+            if len(names) < 2 or not is_path(name):
+                break
+            own = plain_id(name, depth)
+            fitting = [other for other in names if plain_id(other, depth) == own]
+            if not fitting:
+                break
+            names = fitting
+        return names
+
+
+def plain_id(name: str, depth: int = 1) -> str:
+    """Return what is compared of an id that has no equal: a number without leading
+    zeros, or the last parts of the path of an audio file without its ending.
+
+    Args:
+        name: The id.
+        depth: The number of parts of the path.
+
+    Example:
+        >>> plain_id("007"), plain_id("spk1/a.wav"), plain_id("spk1/a.wav", 2)
+        ('7', 'a', 'spk1/a')
+    """
+    if not is_path(name) and not _is_number(name):
+        return name
+    folder, slash, last = tail(name, depth).rpartition("/")
+    if _is_number(last):
+        last = last.lstrip("0") or "0"
+    return folder + slash + last
+
+
+def part_of(path: str, offset: object) -> str:
+    """Return the id of an audio file, or of the part of a file that starts at a second,
+    as manifests name it: `talk.wav` or `talk.wav@12.5`.
+
+    Args:
+        path: The path, or another id, which stays as it is. Blanks in a path are
+            written as in URLs.
+        offset: The start in seconds, as JSON has it; None for the whole file.
+    """
+    path = without_blanks(path)
+    if isinstance(offset, bool) or not isinstance(offset, (int, float)):
+        return path
+    if not offset or not math.isfinite(offset) or not is_path(path):
+        return path
+    return f"{path}@{repr(offset).removesuffix('.0')}"
+
+
+# --- texts whose first words may be ids ----------------------------------------------
+
+_DIGIT = re.compile("[0-9]")
+_ID_MARK = re.compile(r"[\w.][-_]\w|\d")
+"""A hyphen or underscore between letters, or a digit."""
+FEW_LINES = 3
+"""Fewer lines may all begin with different numbers by chance."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """A text whose first words may be ids."""
+
+    lines: Sequence[str]
+    place: str
+    format: str | None = None
+    """`kaldi` if the user says that the first words are ids, `plain` if the user says
+    that they are words.
+    """
+
+    @cached_property
+    def first(self) -> list[str]:
+        """The first words of the lines that are not empty."""
+        return first_words(self.lines)
+
+    @cached_property
+    def keys(self) -> frozenset[str]:
+        """What is compared of the first words."""
+        return frozenset(map(plain_id, self.first))
+
+    @cached_property
+    def have_look(self) -> bool:
+        """Whether the lines begin with different words that have digits, or in several
+        lines a hyphen or underscore between letters.
+        """
+        if begin_with_ids(self.lines):
+            return True
+        are_several = len(self.first) >= FEW_LINES
+        return are_several and begin_with_ids(self.lines, self.lines)
+
+    @property
+    def ids(self) -> list[str] | None:
+        """The first words, if they look like ids; None if they do not."""
+        if self.format is None:
+            return self.first if self.have_look else None
+        return self.first if self.format == "kaldi" else None
+
+    @property
+    def side(self) -> Side:
+        """The lines as a side without ids."""
+        return Side(
+            None,
+            self.place,
+            len(self.lines),
+            is_ordered=self.format == "plain",
+            unit="line",
+        )
+
+
+def are_ids(text: Words, other: Side | Words) -> bool:
+    """Return whether the first words of a text are ids.
+
+    The ids of the other side decide, if it has certain ids: a single id in common is
+    enough, but of numbers, with which sentences begin, too, more than half. Without
+    them, and where no id is in common, the look of the words decides.
+
+    Args:
+        text: The text.
+        other: The other side: a side with certain ids or surely without, or a text
+            whose first words may be ids, too.
+
+    Raises:
+        UserError: Both texts begin with the same words, which may be ids or words.
+    """
+    if text.format is not None:
+        return text.format == "kaldi"
+    if isinstance(other, Words):
+        return _are_ids_beside_words(text, other)
+    known = frozenset(map(plain_id, other.ids or ()))
+    in_common = len(known & text.keys)
+    has_names = not all(map(_is_number, known))
+    if 2 * in_common > len(known) or (in_common and has_names):
+        return True
+    return _surely_look(text, len(other))
+
+
+def _are_ids_beside_words(text: Words, other: Words) -> bool:
+    """Return whether the first words of a text are ids, beside a text for which this is
+    not known either.
+
+    Raises:
+        UserError: They may be ids or words.
+    """
+    in_common = text.keys & other.keys
+    if in_common and (text.have_look or other.have_look):
+        return True
+    if text.have_look:
+        return _surely_look(text, len(other.lines))
+    are_different = 1 < len(text.keys) == len(text.first)
+    if not are_different or 2 * len(in_common) <= len(text.keys):
+        return False
+    if begin_with_ids(text.lines, other.lines):
+        return True
+    raise UserError(
+        f"{text.place}: its lines and those of {other.place} begin with the same words"
+        f" ({text.first[0]}), which may be ids or words; give --ref-format kaldi if"
+        " they are ids, --ref-format plain if they are words"
+    )
+
+
+def _surely_look(text: Words, number: int) -> bool:
+    """Return whether the first words of a text look like ids, and not like numbers with
+    which a few sentences begin.
+
+    Args:
+        text: The text.
+        number: The number of utterances of the other side.
+    """
+    if not text.have_look:
+        return False
+    first = text.first
+    if not all(map(_is_number, first)) or len(first) >= FEW_LINES:
+        return True
+    # the numbers of the lines
+    counts = first[0] in ("0", "1") and are_numbers(first)
+    return counts and 1 < len(first) == number
+
+
+# --- the look of ids -----------------------------------------------------------------
+
+
+def begin_with_ids(lines: Sequence[str], beside: Sequence[str] = ()) -> bool:
+    """Return whether all lines begin with different words that look like ids: each has
+    a digit.
+
+    Args:
+        lines: Lines of a text; empty lines do not count.
+        beside: Lines of another text that begin with the same words. A hyphen or
+            underscore between letters is then as good as a digit, and no id is a
+            further word of these texts.
+    """
+    first = first_words(lines)
+    if not first or len(set(first)) < len(first):
+        return False
+    if not beside:
+        return all(map(_DIGIT.search, first))
+    words = set[str]()
+    for line in (*lines, *beside):
+        words.update(split_id(line)[1].split())
+    return words.isdisjoint(first) and all(map(_ID_MARK.search, first))
+
+
+def end_with_ids(lines: Sequence[str]) -> bool:
+    """Return whether all lines end with different ids in brackets, as lines of trn do.
+
+    Args:
+        lines: Lines of a text that are not empty.
+    """
+    ids = set()
+    for line in lines:
+        parts = split_trn(line)
+        if parts is None or parts[1] in ids:
+            return False
+        ids.add(parts[1])
+    return True
+
+
+def first_words(lines: Sequence[str]) -> list[str]:
+    """Return the first words of the lines that are not empty."""
+    return [split_id(line)[0] for line in lines if line.strip()]
+
+
+def check_ids(lines: Sequence[tuple[str, str]]) -> None:
+    """Check that lines without ids are not those of a file in which most lines have an
+    id: a line of trn that lacks its id, or a line of Kaldi text whose id stands twice.
+
+    Args:
+        lines: The lines of a file that is neither trn nor Kaldi text, each behind its
+            place.
+
+    Raises:
+        UserError: Most lines have ids.
+    """
+    without = [place for place, line in lines if split_trn(line) is None]
+    if 0 < 2 * len(without) < len(lines):
+        raise UserError(
+            f"{without[0]}: no (id) at its end, unlike most lines of this file; add it"
+        )
+    places: dict[str, str] = {}
+    again = []
+    for place, line in lines:
+        word = split_id(line)[0]
+        if not _ID_OF_LINE.match(word):
+            return
+        if word in places:
+            again.append((word, place))
+        places.setdefault(word, place)
+    if again and 2 * len(places) > len(lines):
+        word, place = again[0]
+        raise duplicated(word, place, places[word])
+
+
+_ID_OF_LINE = re.compile(r"(?=.*\d)(?=.*[^\W\d]).*[\w][-_]\w")
+"""A word with letters, digits, and a hyphen or underscore between them."""
