@@ -16,7 +16,6 @@ from rescore.formats.references import (
     References,
     known_ids,
     open_references,
-    paths_of,
     read_best,
     with_sources,
 )
@@ -80,8 +79,7 @@ def read_output(
         understood.add_files("ref", [(file.path, file.form) for file in files])
         sources = options.get("sources")
         if sources:
-            lists = with_sources(lists, sources, strict, allow_missing)
-            understood.add_files("src", [(path, "") for path in paths_of(sources)])
+            lists = with_sources(lists, sources, strict, allow_missing, understood)
         understood.tell()
     else:
         lists = read(

@@ -37,7 +37,6 @@ from rescore.formats.references import (
     TextFile,
     known_ids,
     open_references,
-    paths_of,
     with_references,
     with_sources,
 )
@@ -342,8 +341,7 @@ def read(
         understood.add_files("ref", [(file.path, file.form) for file in files])
         warnings.report()
     if sources is not None:
-        lists = with_sources(lists, sources, strict, allow_missing)
-        understood.add_files("src", [(path, "") for path in paths_of(sources)])
+        lists = with_sources(lists, sources, strict, allow_missing, understood)
     understood.tell()
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
