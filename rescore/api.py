@@ -60,6 +60,7 @@ def read(
     allow_missing: bool = False,
     audio: str | Path | Sequence[str | Path] | None = None,
     merge: bool = False,
+    scores: str | Path | Sequence[str | Path] | None = None,
 ) -> list[NbestList]:
     """Return the N-best lists of files of any known format.
 
@@ -80,6 +81,8 @@ def read(
         audio: Recordings for models that listen, as `--audio`: wav.scp, a folder of
             ID.wav, or a NeMo manifest.
         merge: Whether lists of several files with one id are one list, as `--merge`.
+        scores: Files with further columns of scores, as `--scores`: an id, a rank or
+            the text of each hypothesis, and numbers.
 
     Returns:
         The lists, in the order of the files. Scores are natural logs.
@@ -95,6 +98,7 @@ def read(
     from rescore import formats
     from rescore.formats.audio import with_audio
     from rescore.formats.merging import check_several
+    from rescore.formats.scores import with_scores
     from rescore.option_readers import check_read
     from rescore.parts import FORMATS
 
@@ -126,6 +130,8 @@ def read(
         options=options,
         merge=merge,
     )
+    if scores:
+        lists = with_scores(lists, _several(scores), allow_missing)
     if audio:
         recordings = list(map(str, _several(audio)))
         return list(with_audio(lists, recordings, allow_missing))

@@ -25,7 +25,7 @@ from rescore.deciding import decide
 from rescore.decision.rules import WeightsOf, combine, posteriors, weights_for
 from rescore.errors import UserError, counted
 from rescore.files import ending_of
-from rescore.formats.audio import RecordingSegment
+from rescore.formats.audio import Segments
 from rescore.formats.times import spread
 from rescore.metrics.alignment import align
 from rescore.metrics.normalise import EXACT, Normaliser
@@ -556,7 +556,7 @@ def write(
     file: IO[str],
     lists: Sequence[NbestList],
     words: Sequence[Sequence[Word]],
-    segments: Mapping[str, RecordingSegment] | None = None,
+    segments: Segments | None = None,
 ) -> None:
     """Write the words of each list, in the form that the ending of `path` names.
 
@@ -589,15 +589,10 @@ def _write_ctm(
     file: IO[str],
     name: str,
     words: Sequence[Word],
-    segments: Mapping[str, RecordingSegment],
+    segments: Segments,
 ) -> None:
     """Write the words of an utterance as CTM."""
-    if name not in segments:
-        raise UserError(
-            f"utterance {name}: not in the segments; they need a line for each"
-            " utterance"
-        )
-    segment = segments[name]
+    segment = segments.of(name)
     if segment.end is None:
         raise UserError(
             f"utterance {name}: its segment has no end; give the end in seconds instead"

@@ -49,7 +49,8 @@ class Comparison(options.Lists):
 @options.command(
     "compare",
     lms=options.PLAIN,
-    dev=options.Offer(options.DevLists, required=("dev",)),
+    dev=options.Offer(options.DevLists, required=("dev",), without=("dev_scores",)),
+    inputs=options.ONLY_MODELS,
     config=options.config("compare"),
 )
 def command(

@@ -18,8 +18,7 @@ from rescore.errors import OptionError, counted
 from rescore.files import ending_of, resolved, shown
 from rescore.formats import check_output, checked_lists
 from rescore.formats.audio import (
-    RecordingSegment,
-    read_segments,
+    Segments,
     with_audio,
     with_recordings,
 )
@@ -28,6 +27,7 @@ from rescore.formats.merging import check_several
 from rescore.formats.records import options_by_system
 from rescore.formats.references import References
 from rescore.formats.roles import Fields, Named
+from rescore.formats.scores import with_scores
 from rescore.formats.source import ReadOptions
 from rescore.formats.text import detokeniser
 from rescore.formats.times import TIMED
@@ -49,7 +49,7 @@ __all__ = ["Offer", "command", "progress_bar", "scoring_progress", "show"]
 
 log = logging.getLogger(__name__)
 
-Times = dict[str, RecordingSegment] | None
+Times = Segments | None
 """Where utterances stand in recordings."""
 
 
@@ -96,6 +96,9 @@ class DevLists(Declared):
         (), "References of the dev lists.", needs="dev"
     )
     dev_src: str | None = read_file(None, "Source texts of the dev lists.", needs="dev")
+    dev_scores: tuple[str, ...] = read_file(
+        (), "Columns of scores of the dev lists, as --scores.", needs="dev"
+    )
 
 
 def _has_context(lm: str) -> bool:
@@ -139,7 +142,7 @@ class InputOptions(Declared):
         False,
         "Continue if utterances in --ref have no list, or lists no usable recording in"
         " --audio, and say so.",
-        needs=("ref", "dev_ref", "src", "dev_src", "audio"),
+        needs=(*("ref", "dev_ref", "src", "dev_src", "audio", "scores", "dev_scores"),),
     )
     ref_format: str | None = option(
         None,
@@ -155,6 +158,11 @@ class InputOptions(Declared):
         "s2s",
         "Column of the first-pass score. rank: no column, the order of the hypotheses.",
         metavar="COLUMN|rank",
+    )
+    scores: tuple[str, ...] = read_file(
+        (),
+        "Columns of scores for the lists: CSV, TSV or JSON Lines with an id, a rank or"
+        " the text, and numbers; higher is better. May be repeated.",
     )
     merge: bool = option(
         False,
@@ -235,10 +243,16 @@ class InputOptions(Declared):
             sources=self.sources,
             **self._how(),
         )
+        if self.scores:
+            lists = with_scores(lists, self.scores, self.allow_missing)
         return list(self.prepared(lists))
 
     def read_dev(
-        self, paths: Sequence[str], ref: Sequence[str], src: str | None = None
+        self,
+        paths: Sequence[str],
+        ref: Sequence[str],
+        src: str | None = None,
+        scores: Sequence[str] = (),
     ) -> list[NbestList]:
         """Return dev lists, which have references of their own.
 
@@ -246,11 +260,12 @@ class InputOptions(Declared):
             paths: The files or folders.
             ref: Files of references.
             src: A file of source texts.
+            scores: Files of columns.
 
         Raises:
             UserError: Lists, or references, are absent or damaged.
         """
-        of_dev = replace(self, ref=tuple(ref), src=src)
+        of_dev = replace(self, ref=tuple(ref), src=src, scores=tuple(scores))
         return of_dev.read(paths, need_references=True, ref_option="--dev-ref")
 
     def read_output(self, path: str) -> list[NbestList]:
@@ -295,13 +310,14 @@ class InputOptions(Declared):
         return outputs or [(shown(path), self.read_output(path))]
 
     def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
-        """Return the lists as a stream, unless --ref or --src need them all at once.
+        """Return the lists as a stream, unless --ref, --src or --scores need them all
+        at once.
 
         Args:
             paths: The files or folders.
         """
 
-        if self.ref or self.src:
+        if self.ref or self.src or self.scores:
             return iter(self.read(paths))
         return self.prepared(self._told(paths))
 
@@ -346,10 +362,14 @@ NOT_HEARD = Offer(InputOptions, without=("recordings", "audio"))
 """How a command reads lists that has no language models and writes no lists: nothing
 there reads recordings.
 """
-OUTPUTS = Offer(InputOptions, without=("recordings", "audio", "merge"))
+OUTPUTS = Offer(InputOptions, without=("recordings", "audio", "merge", "scores"))
 """How a command reads several outputs, each from one path."""
-SYSTEMS = Offer(InputOptions, without=("merge",), needs={"recordings": (), "audio": ()})
+SYSTEMS = Offer(
+    InputOptions, without=("merge", "scores"), needs={"recordings": (), "audio": ()}
+)
 """How a command reads the lists of several systems, each from one path."""
+ONLY_MODELS = Offer(InputOptions, without=("scores",))
+"""How a command reads lists that compares language models alone."""
 UNMEASURED = Offer(
     InputOptions,
     without=("ref", "ref_format", "allow_missing", "src", "recordings", "audio"),
@@ -595,7 +615,7 @@ class RerankedOutputs(DetokenizeOption):
         """
         if self.best is None or self.segments is None:
             return None
-        times = read_segments(self.segments)
+        times = Segments(self.segments)
         check(self.best, times)
         return times
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from rescore.columns import FIRST_PASS, free_name
 from rescore.errors import UserError
 from rescore.formats.rows import Joins, Row, RowFormat
-from rescore.formats.source import HEAD, ReadOptions, Source
+from rescore.formats.source import HEAD, ReadOptions, Source, sniff
 from rescore.formats.text import (
     as_number,
     numbered,
@@ -293,6 +293,30 @@ def are_lists_of(source: Source, ids: Collection[str]) -> bool | None:
         if any(f"{name}-{rank}" in ids for rank in range(1, len(own) + 1)):
             return False
     return None if texts.keys().isdisjoint(ids) else True
+
+
+def format_beside(
+    paths: Sequence[str | Path | Source], ids: Collection[str]
+) -> str | None:
+    """Return the format that texts with numbered ids have because of the references
+    beside them: `kaldi` if lines are hypotheses of the utterances with references,
+    `text` if each line is such an utterance.
+
+    Args:
+        paths: Files, folders and streams.
+        ids: The utterances with references.
+
+    Returns:
+        The name of the format; None if the files say themselves what they are.
+    """
+    names = set()
+    for path in paths:
+        source = path if isinstance(path, Source) else Source(path)
+        are_lists = None if source.is_folder else are_lists_of(source, ids)
+        if are_lists is None or sniff(source) not in (None, "kaldi"):
+            return None
+        names.add("kaldi" if are_lists else "text")
+    return names.pop() if len(names) == 1 else None
 
 
 # --- SRILM ---------------------------------------------------------------------------

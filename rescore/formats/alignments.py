@@ -78,7 +78,6 @@ class _Alignments(RowFormat):
                 f"{source.name}: no alignment of an utterance in it{self.advice}"
             )
 
-
     def texts(self, source: Source, role: str) -> Iterator[TextOfUtterance]:
         """Yield the references, for `--ref`; there are no source texts.
 

@@ -123,6 +123,30 @@ def read_segments(path: str | Path) -> dict[str, RecordingSegment]:
     return segments
 
 
+class Segments(ByName[RecordingSegment]):
+    """The segments of utterances, which are asked for one after another.
+
+    Args:
+        path: Kaldi's `segments`, as `read_segments` reads it.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        super().__init__(read_segments(path), str(path))
+
+    def of(self, utterance: str) -> RecordingSegment:
+        """Return the segment of an utterance.
+
+        Raises:
+            UserError: The utterance has none.
+        """
+        segment = self.get(utterance)
+        if segment is None:
+            raise UserError(
+                f"{self.place}: no segment for utterance {utterance}; each needs a line"
+            )
+        return segment
+
+
 def with_recordings(lists: Iterable[NbestList], path: Path) -> Iterator[NbestList]:
     """Yield the lists with the names of their recordings.
 

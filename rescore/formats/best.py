@@ -10,7 +10,7 @@ import html
 import json
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import chain, islice, takewhile
@@ -20,7 +20,7 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.files import ending_of
 from rescore.formats.alternatives import readings
-from rescore.formats.audio import RecordingSegment
+from rescore.formats.audio import RecordingSegment, Segments
 from rescore.formats.text import (
     escaped,
     read_line,
@@ -44,8 +44,6 @@ log = logging.getLogger(__name__)
 
 RECORDS = (".jsonl", ".csv", ".tsv")
 """Endings of files with a record of each text: its id and the text."""
-Segments = Mapping[str, RecordingSegment] | None
-"""The segments of utterances by id."""
 SEAM = 10.0
 """Seconds by which the pieces of a recording may overlap; lists that overlap by more
 are in another order.
@@ -55,7 +53,7 @@ are in another order.
 
 
 def check(
-    path: str, segments: Segments = None, lists: Iterable[NbestList] = ()
+    path: str, segments: Segments | None = None, lists: Iterable[NbestList] = ()
 ) -> None:
     """Check, before anything is computed, that the texts of lists can be written.
 
@@ -104,7 +102,7 @@ def _no_times(path: str, name: str) -> UserError:
     )
 
 
-def _place(path: str, segments: Segments, nbest: NbestList) -> RecordingSegment:
+def _place(path: str, segments: Segments | None, nbest: NbestList) -> RecordingSegment:
     """Return the segment of a list, if it can be written; without segments, times count
     from the start of its recording.
     """
@@ -113,9 +111,7 @@ def _place(path: str, segments: Segments, nbest: NbestList) -> RecordingSegment:
         checked_id(nbest, path, "()" if ending == ".trn" else "")
     segment = RecordingSegment(nbest.recording or nbest.id, 0.0, None)
     if segments is not None and ending in TIMED:
-        if nbest.id not in segments:
-            raise UserError(f"{path}: no segment for utterance {nbest.id}")
-        segment = segments[nbest.id]
+        segment = segments.of(nbest.id)
     if ending == ".ctm" and len(segment.recording.split()) != 1:
         raise UserError(
             f"{path}: a CTM cannot hold the name {segment.recording!r}, which has"
@@ -145,7 +141,9 @@ class BestWriter:
         UserError: The format is not written.
     """
 
-    def __init__(self, path: str, file: IO[str], segments: Segments = None) -> None:
+    def __init__(
+        self, path: str, file: IO[str], segments: Segments | None = None
+    ) -> None:
         self._path = path
         self._file = file
         self._segments = segments
@@ -350,7 +348,7 @@ def write_best(
     path: str,
     best: Iterable[tuple[NbestList, str]],
     file: IO[str],
-    segments: Segments = None,
+    segments: Segments | None = None,
 ) -> None:
     """Write one text per utterance with a `BestWriter`, which raises its errors.
 

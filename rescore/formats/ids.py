@@ -295,7 +295,7 @@ class ByName(Generic[T]):
 
     def __init__(self, values: Mapping[str, T], place: str) -> None:
         self._values = values
-        self._place = place
+        self.place = place
         self._taken: dict[str, str] = {}
         """The utterance that has the value of each id."""
         self._has_told = False
@@ -334,7 +334,7 @@ class ByName(Generic[T]):
             found: The id.
         """
         return (
-            f"{self._place}: {found[-SHOWN:]} is taken for {name[-SHOWN:]}: ids are"
+            f"{self.place}: {found[-SHOWN:]} is taken for {name[-SHOWN:]}: ids are"
             " matched apart from leading zeros, and folders and endings of audio files"
         )
 
@@ -355,14 +355,14 @@ class ByName(Generic[T]):
                 return None
             if len(names) > 1:
                 raise UserError(
-                    f"{self._place}: {names[0][-80:]} and {names[1][-80:]} fit"
+                    f"{self.place}: {names[0][-80:]} and {names[1][-80:]} fit"
                     f" utterance {name[-80:]}; give both files the same ids"
                 )
             found = names[0]
         other = self._taken.setdefault(found, name)
         if other != name:
             raise UserError(
-                f"{self._place}: {found[-80:]} fits utterances {other[-80:]} and"
+                f"{self.place}: {found[-80:]} fits utterances {other[-80:]} and"
                 f" {name[-80:]}; give both files the same ids"
             )
         return found

@@ -6,17 +6,16 @@ from typing import Any
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.acoustic import IF_LISTS, numbered_texts
+from rescore.formats.acoustic import IF_LISTS, format_beside, numbered_texts
 from rescore.formats.reading import (
     check_options,
-    format_beside,
     read,
     reader_name,
 )
 from rescore.formats.references import (
     References,
+    known_ids,
     open_references,
-    paths_of,
     read_best,
     with_sources,
 )
@@ -62,7 +61,7 @@ def read_output(
     source = Source(path, warnings)
     files = None if references is None else open_references(references, warnings)
     if files is not None and options.get("format_name") is None:
-        options["format_name"] = format_beside([source], files)
+        options["format_name"] = format_beside([source], known_ids(files))
     if files is not None and is_text(
         source, options.get("format_name"), options.get("options")
     ):
@@ -80,8 +79,7 @@ def read_output(
         understood.add_files("ref", [(file.path, file.form) for file in files])
         sources = options.get("sources")
         if sources:
-            lists = with_sources(lists, sources, strict, allow_missing)
-            understood.add_files("src", [(path, "") for path in paths_of(sources)])
+            lists = with_sources(lists, sources, strict, allow_missing, understood)
         understood.tell()
     else:
         lists = read(

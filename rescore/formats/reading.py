@@ -22,7 +22,7 @@ from rescore.columns import (
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
 from rescore.files import shown
-from rescore.formats.acoustic import are_lists_of
+from rescore.formats.acoustic import format_beside
 from rescore.formats.first_pass import (
     check_columns,
     choose_first_pass,
@@ -35,8 +35,8 @@ from rescore.formats.objects import COMMAS, TABS
 from rescore.formats.references import (
     References,
     TextFile,
+    known_ids,
     open_references,
-    paths_of,
     with_references,
     with_sources,
 )
@@ -49,6 +49,7 @@ from rescore.formats.source import (
     InputWarnings,
     ReadOptions,
     Source,
+    read_once,
     sniff,
 )
 from rescore.formats.text import TAG, duplicated, without_tags
@@ -62,10 +63,8 @@ from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-NATIVE, RECORDS, KALDI = "native", "json", "kaldi"
-"""The formats of native lists, of records whose keys --field names, and of Kaldi's
-lists.
-"""
+NATIVE, RECORDS = "native", "json"
+"""The formats of native lists, and of records whose keys --field names."""
 FIELDS = "fields"
 """The option --field."""
 SHAPED = "speech"
@@ -322,8 +321,8 @@ def read(
     files: list[TextFile] = []
     if references is not None:
         files = open_references(references, warnings)
-        paths = [_read_once(path, warnings) for path in paths]
-        format_name = format_name or format_beside(paths, files)
+        paths = [read_once(path, warnings) for path in paths]
+        format_name = format_name or format_beside(paths, known_ids(files))
     understood = Understood(paths)
     lists = list(
         iterate(
@@ -342,8 +341,7 @@ def read(
         understood.add_files("ref", [(file.path, file.form) for file in files])
         warnings.report()
     if sources is not None:
-        lists = with_sources(lists, sources, strict, allow_missing)
-        understood.add_files("src", [(path, "") for path in paths_of(sources)])
+        lists = with_sources(lists, sources, strict, allow_missing, understood)
     understood.tell()
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
@@ -482,6 +480,9 @@ def check_options(
     known = [name for name in names.values() if name and name != TEXT]
     (place, name), *_ = names.items()
     found = f"; {place[-100:]} is {name or TEXT}"
+    if name in (None, TEXT) and _fields(options):
+        first_line = sources[0].head.partition("\n")[0].rstrip("\r")
+        found += f", and its first line is {first_line[:80]!r}"
     if name == NATIVE and _fields(options):
         found += f" without {' and '.join(sorted(_keys(options)))[:60]}"
     if s2s != FIRST_PASS and not known:
@@ -536,42 +537,6 @@ def _keys(options: ReadOptions | None) -> set[str]:
     for role in fields:
         keys.update(key.removeprefix("-") for key in keys_of(fields, role))
     return keys
-
-
-def format_beside(
-    paths: Sequence[str | Path | Source], references: Sequence[TextFile]
-) -> str | None:
-    """Return the format that texts with numbered ids have because of the references
-    beside them: `kaldi` if lines are hypotheses of the utterances with references,
-    `text` if each line is such an utterance.
-
-    Args:
-        paths: Files, folders and streams.
-        references: The files of references.
-
-    Returns:
-        The name of the format; None if the files say themselves what they are.
-    """
-    ids = set[str]()
-    for file in references:
-        ids.update(file.by_id or file.words.first)
-    names = set()
-    for path in paths:
-        source = path if isinstance(path, Source) else Source(path)
-        are_lists = None if source.is_folder else are_lists_of(source, ids)
-        if are_lists is None or sniff(source) not in (None, KALDI):
-            return None
-        names.add(KALDI if are_lists else TEXT)
-    return names.pop() if len(names) == 1 else None
-
-
-def _read_once(
-    path: str | Path | Source, warnings: InputWarnings
-) -> str | Path | Source:
-    """Return a path; a stream, which can be opened once, as its source."""
-    if isinstance(path, Source) or Path(path).is_file() or Path(path).is_dir():
-        return path
-    return Source(path, warnings)
 
 
 def _fields(options: ReadOptions | None) -> KeysOfRoles:

@@ -39,7 +39,14 @@ from rescore.formats.roles import (
 from rescore.formats.rows import Joins, Row, RowFormat
 from rescore.formats.shaped import words_of
 from rescore.formats.shapes import records, shipped
-from rescore.formats.source import NULL, InputProblem, Place, ReadOptions, Source
+from rescore.formats.source import (
+    NULL,
+    InputProblem,
+    InputWarnings,
+    Place,
+    ReadOptions,
+    Source,
+)
 from rescore.formats.text import json_number, rank_of
 
 GENERIC = "json"
@@ -185,13 +192,14 @@ def options_by_system(path: str, options: ReadOptions) -> dict[str, ReadOptions]
         raise UserError(f"{path}: is read once for each system; give a file")
     rows = 0
     names: dict[str, None] = {}
+    nameless = ""
     for record in objects_of(source):
+        rows = record.number
         name = system_of(record.value, key)
         if name is not None:
             names[name] = None
-            rows += 1
-        elif names:
-            raise UserError(f"{record.place}: no system under {key}; name it")
+        else:
+            nameless = nameless or record.place
     if len(names) < 2 or len(names) == rows:
         raise UserError(
             f"{path}: --field system={key} finds {counted(len(names), 'value')} in"
@@ -199,6 +207,8 @@ def options_by_system(path: str, options: ReadOptions) -> dict[str, ReadOptions]
             " each column of texts, or give the column that names the system of each"
             " row"
         )
+    if nameless:
+        raise UserError(f"{nameless}: no system under {key}; name it")
     by_system = {}
     for name in names:
         by_system[name] = copy(options)
@@ -256,6 +266,8 @@ class Reading:
         self._is_listed = options.first_pass != FIRST_PASS
         self._timed = [one for one in shipped().values() if one.format == name]
         self._users = frozenset(named.columns)
+        self._name = source.name
+        self._repeated: _Repeated | None = None
         self._system = options.system
         named.check_systems(options.system)
 
@@ -272,6 +284,8 @@ class Reading:
         for record in objects:
             if self._system is None or self._is_of_system(record.value):
                 yield from self.rows(record)
+        if self._repeated is not None:
+            self._repeated.tell(self._warnings, self._name)
 
     def _is_of_system(self, value: Any) -> bool:
         """Return whether a record is of the system that is read."""
@@ -375,7 +389,14 @@ class Reading:
         row.fields = self._facts(value, [row])
         if self._timed:
             row.words = words_of(self._timed[0], value, row.place, self._warnings)
-        if roles.id is not None:
+        if roles.id is None:
+            if self._repeated is None:
+                known = {*self.layout.known, key, roles.ref, roles.src, roles.rank}
+                self._repeated = _Repeated(
+                    [name for name in value if name not in known]
+                )
+            self._repeated.add(value, row)
+        else:
             row.joins = Joins.SAME_ID if self._is_listed else Joins.IF_SCORED
             if roles.rank is not None and value[roles.rank] is not None:
                 row.rank = rank_of(value[roles.rank], row.place)
@@ -551,6 +572,71 @@ class Reading:
         for name, (key, sign) in self.named.columns.items():
             if key in value:
                 row.scores[name] = sign * json_number(value[key], row.place, key)
+
+
+class _Repeated:
+    """Looks for the key that names the utterance in records without known ids: its
+    values stand in blocks, and records of a block have the same reference.
+
+    Args:
+        keys: The keys that may name utterances.
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._last: dict[str, tuple[str, tuple[str, ...]]] = {}
+        self._seen: dict[str, set[str]] = {key: set() for key in keys}
+        self._rows = 0
+
+    def add(self, value: Mapping[str, Any], row: Row) -> None:
+        """Look at a record of one hypothesis; a key whose values come back, or whose
+        blocks have several references, names no utterances.
+
+        Args:
+            value: The record.
+            row: What the record says.
+        """
+        self._rows += 1
+        for name, seen in list(self._seen.items()):
+            value_of_key = value.get(name)
+            if not isinstance(value_of_key, str | int):
+                del self._seen[name]
+                continue
+            cell = str(value_of_key)
+            last, references = self._last.get(name, (None, ()))
+            if cell == last and references == row.references:
+                continue
+            if cell in seen or not cell.strip():
+                del self._seen[name]
+                continue
+            seen.add(cell)
+            self._last[name] = (cell, row.references)
+
+    def tell(self, warnings: InputWarnings, place: str) -> None:
+        """Warn that each record became a list of one hypothesis, if a key has blocks.
+
+        Args:
+            warnings: Collects the warning.
+            place: The file.
+        """
+        for name, seen in self._seen.items():
+            if 1 < len(seen) <= self._rows / 2:
+                warnings.add("file", _ungrouped(name, self._rows), place)
+                return
+
+
+def _ungrouped(column: str, rows: int) -> InputProblem:
+    """Return the problem of a file whose records each became a list.
+
+    Args:
+        column: The key or column that may name the utterances.
+        rows: The number of records.
+    """
+    became = f"{counted(rows, 'list')} of one hypothesis"
+    return InputProblem(
+        f"became {became}",
+        f"became {became} each",
+        f"; if {column} is the utterance: --field id={column}",
+    )
 
 
 def _join(row: Row, about: Row) -> None:

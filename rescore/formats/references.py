@@ -41,6 +41,7 @@ from rescore.formats.text import (
     without_tags,
 )
 from rescore.formats.texts import kind_of_texts, texts_by_id
+from rescore.formats.understood import Understood, tell_files
 from rescore.formats.wordlists import without_lists
 from rescore.ids import is_path
 from rescore.nbest import Header, Hypothesis, NbestList
@@ -127,6 +128,18 @@ def paths_of(files: str | Path | References) -> tuple[str, ...]:
     return files.paths if isinstance(files, References) else (str(files),)
 
 
+def known_ids(files: Iterable[TextFile]) -> set[str]:
+    """Return the ids of files, and the first words of lines that may be ids.
+
+    Args:
+        files: Files of references.
+    """
+    ids = set[str]()
+    for file in files:
+        ids.update(file.by_id or file.words.first)
+    return ids
+
+
 def with_references(
     lists: list[NbestList],
     references: str | Path | References | Sequence[TextFile],
@@ -168,6 +181,7 @@ def with_sources(
     sources: str | Path | References,
     strict: bool,
     allow_missing: bool,
+    understood: Understood | None = None,
 ) -> list[NbestList]:
     """Return the lists with the source texts of a file.
 
@@ -178,6 +192,7 @@ def with_sources(
         strict: Whether oddities of the file are errors.
         allow_missing: Whether source texts of utterances without a list are only
             reported; otherwise they are an error.
+        understood: Is told the form of the file; else it is logged.
 
     Raises:
         UserError: A list has no source text, or the file has source texts of other
@@ -195,6 +210,10 @@ def with_sources(
             f"{path}: the first line names no columns id and src; name them so"
         )
     texts = with_references(lists, [file], warnings, allow_missing)
+    if understood is None:
+        tell_files("src", [(file.path, file.form)])
+    else:
+        understood.add_files("src", [(file.path, file.form)])
     warnings.report()
     return [
         replace(nbest, source=text.references[0])
@@ -274,9 +293,7 @@ class TextFile:
             translates or "src" in source.peek.keys
         )
         self.form = "" if self.of_lists else "trn"
-        """The form of a file of texts, for messages; certain when the file was paired
-        with utterances (`beside`).
-        """
+        """The form of a file of texts, for messages; certain after `beside`."""
         self.lines: list[str] = []
         self.fields: Mapping[str, Fields] = {}
         """The fields of the utterances of a file of lists."""

@@ -216,21 +216,22 @@ class Named:
 
     def matching(self, keys: Iterable[str], names: Collection[str]) -> list[str]:
         """Return the names that keys of --field stand for: of a pattern such as `h*`,
-        all names that match and have no other role; of another key, the key.
+        all names that match, and that no nearer key of --field has; of another key,
+        the key.
 
         Args:
             keys: Keys or patterns of one role.
             names: The keys of a record, or the columns of a table.
         """
-        others = {_lower(key) for key in self.every - {*keys}}
         chosen = []
         for key in keys:
             if not _is_pattern(key):
                 chosen.append(key)
                 continue
+            nearer = [_lower(other) for other in self.every if _is_nearer(other, key)]
             for name in names:
                 matches = fnmatchcase(_lower(name), _lower(key))
-                if matches and not _is_matched(_lower(name), others):
+                if matches and not _is_matched(_lower(name), nearer):
                     chosen.append(name)
         return list(dict.fromkeys(chosen))
 
@@ -238,6 +239,13 @@ class Named:
 def _is_pattern(key: str) -> bool:
     """Return whether a key of --field stands for several names."""
     return "*" in key
+
+
+def _is_nearer(key: str, pattern: str) -> bool:
+    """Return whether a key says more than a pattern: a name, or a longer pattern. Of
+    `hyp*` and `hyp*_score`, the second has `hyp1_score`.
+    """
+    return not _is_pattern(key) or len(key) > len(pattern)
 
 
 def _is_matched(name: str, keys: Iterable[str]) -> bool:

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import Protocol
 
 from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, Column
@@ -43,6 +44,12 @@ class Joins(Enum):
     """
     NEVER = "never"
     """The row begins a list, whatever its id."""
+
+
+NO_FIELDS: Mapping[str, str] = MappingProxyType({})
+"""The fields of most rows: one object, since toolkits that write lines out of order
+have all their rows in memory.
+"""
 
 
 @dataclass(slots=True)
@@ -78,7 +85,7 @@ class Row:
     """The times of the `timed_pieces` of the text, where the file has exactly these;
     else they follow from `words`.
     """
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = field(default_factory=lambda: NO_FIELDS)
     """Further facts about the utterance, such as its speaker."""
     recording: str | None = None
     audio: Audio | None = None
@@ -216,7 +223,7 @@ class _Building:
             recording=row.recording,
             audio=row.audio,
             place=row.place,
-            fields=row.fields,
+            fields=row.fields or {},
         )
         return nbest
 

@@ -582,6 +582,20 @@ class Source:
         return text
 
 
+def read_once(
+    path: str | Path | Source, warnings: InputWarnings
+) -> str | Path | Source:
+    """Return a path; a stream, which can be opened once, as its source.
+
+    Args:
+        path: A file, a folder or a stream.
+        warnings: Collects repairs of the stream.
+    """
+    if isinstance(path, Source) or Path(path).is_file() or Path(path).is_dir():
+        return path
+    return Source(path, warnings)
+
+
 # --- formats -------------------------------------------------------------------------
 
 

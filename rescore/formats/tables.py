@@ -21,7 +21,6 @@ from rescore.formats.rows import Row, RowFormat
 from rescore.formats.shapes import records
 from rescore.formats.source import (
     InputProblem,
-    InputWarnings,
     Place,
     ReadOptions,
     Source,
@@ -81,7 +80,6 @@ class DelimitedTable(RowFormat):
         reading = _Cells(names, source, options)
         yield from reading.all_rows(self._form.objects(source))
         reading.tell_texts()
-        reading.repeated.tell(source.warnings, source.name)
 
     def has_texts(self, source: Source, role: str) -> bool:
         """Return whether the first line names a column of ids and a column of
@@ -295,7 +293,6 @@ class _Cells(Reading):
         """
         self._texts: list[str] = []
         """The further columns that hold no numbers."""
-        self.repeated = _Repeated([] if self._is_grouped else self._more_keys())
 
     def _check(self) -> None:
         """Check that each column that --field names is there, and a column of
@@ -346,16 +343,6 @@ class _Cells(Reading):
                 more[SUM if name == MEANS_SUM else name] = Signed(name, 1)
         return more
 
-    @property
-    def _is_grouped(self) -> bool:
-        """Whether rows have ids, or each row is a list."""
-        return self._roles.id is not None or bool(self._roles.wide)
-
-    def _more_keys(self) -> list[str]:
-        """Return the columns that may hold ids: those without a role."""
-        named = self.named.columns
-        return [signed.key for name, signed in self._more.items() if name not in named]
-
     def roles_of(self, value: Mapping[str, Any]) -> Roles:
         """Return the roles of the columns, which are the same for each row."""
         return self._roles
@@ -377,7 +364,6 @@ class _Cells(Reading):
         rows = super().rows(record)
         for row in rows:
             row.header = self._header
-        self.repeated.add(cells, rows[0])
         return rows
 
     def _add_columns(
@@ -437,67 +423,6 @@ def _own_records(names: Iterable[str]) -> dict[str, Column]:
         if name in reserved and reserved[name].role is not Role.FIRST_PASS:
             records[name] = replace(FROM_FILE, role=reserved[name].role)
     return records
-
-
-class _Repeated:
-    """Looks for the column that names the utterance in a table without known ids: its
-    values stand in blocks, and rows of a block have the same reference.
-
-    Args:
-        columns: The columns that may name utterances.
-    """
-
-    def __init__(self, columns: Sequence[str]) -> None:
-        self._last: dict[str, tuple[str, tuple[str, ...]]] = {}
-        self._seen: dict[str, set[str]] = {name: set() for name in columns}
-        self._rows = 0
-
-    def add(self, cells: Mapping[str, Any], row: Row) -> None:
-        """Look at the cells of a row; a column whose values come back, or whose blocks
-        have several references, names no utterances.
-
-        Args:
-            cells: The cells by the names of their columns.
-            row: What the row says.
-        """
-        self._rows += 1
-        for name, seen in list(self._seen.items()):
-            value = cells[name]
-            last, references = self._last.get(name, (None, ()))
-            if value == last and references == row.references:
-                continue
-            if value in seen or not value.strip():
-                del self._seen[name]
-                continue
-            seen.add(value)
-            self._last[name] = (value, row.references)
-
-    def tell(self, warnings: InputWarnings, place: str) -> None:
-        """Warn that each row became a list of one hypothesis, if a column has blocks.
-
-        Args:
-            warnings: Collects the warning.
-            place: The table.
-        """
-        for name, seen in self._seen.items():
-            if 1 < len(seen) <= self._rows / 2:
-                warnings.add("file", _ungrouped(name, self._rows), place)
-                return
-
-
-def _ungrouped(column: str, rows: int) -> InputProblem:
-    """Return the problem of a table whose rows each became a list.
-
-    Args:
-        column: The column that may name the utterances.
-        rows: The number of rows.
-    """
-    became = f"{counted(rows, 'list')} of one hypothesis"
-    return InputProblem(
-        f"became {became}",
-        f"became {became} each",
-        f"; if {column} is the utterance: --field id={column}",
-    )
 
 
 def _text_of(cell: str) -> str | None:

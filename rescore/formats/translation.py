@@ -100,7 +100,8 @@ class _Fairseq(RowFormat):
                 mean, text = _score_and_text(rest, place)
                 tokens = len(text.split()) + 1  # and the end
                 scores = {FIRST_PASS: mean, SUM: mean * tokens**lenpen}
-                rows.append(Row(str(index), place, text, scores))
+                of_sentence = rows[0] if rows else Row(str(index), place)
+                rows.append(Row(of_sentence.id, of_sentence.place, text, scores))
             else:
                 _add_to_hypothesis(rows, kind, rest, lenpen, place)
         for index in sorted(sentences):

@@ -51,11 +51,11 @@ class Understood:
     """Lists with references of their own."""
 
     @classmethod
-    def of_texts(cls, source: Source | str, lists: Iterable[NbestList]) -> Understood:
+    def of_texts(cls, source: str | Source, lists: Iterable[NbestList]) -> Understood:
         """Return what was read from a file of 1-best texts.
 
         Args:
-            source: The file, or its name.
+            source: The file, or its path.
             lists: The texts, as lists of one hypothesis.
         """
         understood = cls([source], {TEXT: None})

@@ -7,6 +7,7 @@ import re
 from rescore.formats.acoustic import IF_LISTS, numbered_texts
 from rescore.formats.ids import begin_with_ids
 from rescore.formats.source import Source, sniff
+from rescore.formats.tables import NUMBER
 from rescore.formats.text import split_trn
 from rescore.parts import FORMATS
 
@@ -64,6 +65,12 @@ def unknown(source: Source) -> str:
         )
     first, *others = source.head.split("\n")
     whole_lines = [first, *others[:-1]]  # the head may end within the last line
+    cells = re.split(r"\t" if "\t" in first else "[,;]", first.rstrip("\r"))
+    if len(cells) > 2 and any(map(NUMBER.fullmatch, cells)):
+        return (
+            "the first line of a table names the columns; add a line such as"
+            f" id,text,score before {first[:60]!r}"
+        )
     if begin_with_ids(whole_lines) or split_trn(first):
         maybe = IF_LISTS if numbered_texts(source) else ""
         return (

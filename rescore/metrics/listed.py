@@ -20,7 +20,7 @@ import numpy as np
 from rescore.columns import Column, Role
 from rescore.dataset import Dataset
 from rescore.errors import UserError
-from rescore.formats.ids import begin_with_ids, first_words
+from rescore.formats.ids import ByName, begin_with_ids, first_words
 from rescore.formats.sentences import read_lines
 from rescore.formats.wordlists import (
     BiasedText,
@@ -248,9 +248,8 @@ class OwnTerms:
     def __init__(self, listed: WordList, words: Normaliser) -> None:
         self.every = Terms(listed.terms, words)
         self._list = listed
-        self._own: dict[str, Terms] = {}
-        for name, terms in listed.terms_of.items():
-            self._own[name] = Terms(terms, words)
+        own = {name: Terms(terms, words) for name, terms in listed.terms_of.items()}
+        self._own = ByName(own, listed.path)
 
     def of(self, utterance: str) -> Terms:
         """Return the terms of an utterance.
@@ -260,12 +259,13 @@ class OwnTerms:
         """
         if not self._list.by_utterance:
             return self.every
-        if utterance not in self._own:
+        terms = self._own.get(utterance)
+        if terms is None:
             raise UserError(
                 f"{self._list.path}: utterance {utterance} is not in it; give each a"
                 f" line, `utterance word ...`{OR}"
             )
-        return self._own[utterance]
+        return terms
 
 
 def longest_matches(

@@ -112,7 +112,7 @@ class Errors(Declared):
 @options.command(
     "errors",
     config=options.config("errors", "weights", words=("respell",)),
-    inputs=options.Offer(options.InputOptions, without=("audio", "merge")),
+    inputs=options.Offer(options.InputOptions, without=("audio", "merge", "scores")),
 )
 def errors_command(
     own: Errors, output: ChartOptions, config: RunConfig, inputs: options.InputOptions
@@ -214,7 +214,12 @@ class Correlate(Declared):
     )
 
 
-@options.command("correlate", lms=options.PLAIN, config=options.config("analyse"))
+@options.command(
+    "correlate",
+    lms=options.PLAIN,
+    config=options.config("analyse"),
+    inputs=options.ONLY_MODELS,
+)
 def correlate_command(
     own: Correlate,
     lms: options.LanguageModelOptions,

@@ -86,7 +86,9 @@ def command(
         dev_lists: Sequence[NbestList] = ()
         if dev.dev:
             inputs = options.InputOptions()
-            dev_lists = inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src)
+            dev_lists = inputs.read_dev(
+                dev.dev, dev.dev_ref, dev.dev_src, dev.dev_scores
+            )
         service.log.info("loading the models ...")
         rescorer = Rescorer(lms.load(), loaded, config, dev_lists)
         app = service.application(rescorer, own.body, own.queue, own.audio)

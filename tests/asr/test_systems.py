@@ -293,3 +293,50 @@ def test_systems_of_a_table_are_for_combine_alone(rescore: Run, tmp_path: Path) 
         "--field system=NAME names one of several systems; give the texts of this"
         " system: --field text=NAME",
     )
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl"])
+def test_a_column_names_the_system_of_each_row(
+    ending: str, rescore: Run, tmp_path: Path
+) -> None:
+    names = ("utt", "backend_id", "hyp", "score", "ref")
+    rows = [
+        ("u1", "b", "x y", -1, "x y"),
+        ("u1", "b", "x z", -2, "x y"),
+        ("u1", "a", "x z", -1, "x y"),
+        ("u2", "a", "d f", -1, "d f"),
+        ("u2", "b", "d e", -1, "d f"),
+    ]
+    if ending == "jsonl":
+        content = "".join(
+            json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows
+        )
+    else:
+        mark = {"csv": ",", "tsv": "\t"}[ending]
+        lines = [mark.join(map(str, row)) for row in (names, *rows)]
+        content = "\n".join(lines) + "\n"
+    path = written(tmp_path, f"all.{ending}", content)
+    found = read_table_of_systems(path, {"system=backend_id": "backend_id"})
+    best = {}
+    for name, lists in found.items():
+        best[name] = {nbest.id: nbest.hypotheses[0].text for nbest in lists}
+    assert best == {"b": {"u1": "x y", "u2": "d e"}, "a": {"u1": "x z", "u2": "d f"}}
+    assert [len(nbest.hypotheses) for nbest in found["b"]] == [2, 1]
+    done = rescore("eval", path, "--field", "system=backend_id")
+    rates = [line.split()[:2] for line in done.stdout.split("\n")[1:3]]
+    assert rates == [["b", "25.00"], ["a", "25.00"]]
+    done = rescore("combine", path, "--field", "system=backend_id", "-o", "c.jsonl")
+    assert done.returncode == 0, done.stderr
+    first = json.loads((tmp_path / "c.jsonl").read_text().split("\n")[0])
+    assert set(first["columns"]) == {"a", "b"}
+
+
+def test_rows_of_several_systems_are_for_combine_and_eval(
+    rescore: Run, tmp_path: Path
+) -> None:
+    written(tmp_path, "all.csv", "id,model,hyp\nu1,a,x\nu1,b,y\nu2,a,z\nu2,b,z\n")
+    assert_one_line_error(
+        rescore("convert", "all.csv", "--field", "system=model"),
+        "--field system=model says that rows are of several systems; give the table to"
+        " combine or eval",
+    )

@@ -189,6 +189,13 @@ def write_files() -> None:
             one.scores = {"s2s": one.scores["s2s"]}
         nbest.header = Header()
     formats.write(raw, "raw.jsonl")
+    text(Path("extra.json"), '{"weights": {"s2s": 0.7, "extra": 0.3}}')
+    for name in ("raw", "test"):
+        lines = ["id,rank,extra"]
+        for nbest in formats.read([f"{name}.jsonl"]):
+            for rank, one in enumerate(nbest.hypotheses, 1):
+                lines.append(f"{nbest.id},{rank},{-one.text.count('x')}")
+        text(Path(f"{name}.more.csv"), "\n".join([*lines, ""]))
     systems = {}
     for place, name in enumerate("abc"):
         own = []
@@ -561,6 +568,20 @@ SCENARIOS: dict[str, dict[str, str]] = {
         "combine": "| --format sockeye",
     },
     "--s2s": {"*": "| --s2s lm", "combine": "| --s2s lm"},
+    "--scores": {
+        "*": "-o x.jsonl | --scores test.more.csv",
+        "score": "| --scores test.more.csv",
+        "tune": "! raw.jsonl --decide mbr | --scores raw.more.csv",
+        "analyse": "! test.jsonl --weights extra.json | --scores test.more.csv",
+        "convert": "| --scores test.more.csv",
+        "confidence": (
+            "! test.jsonl --weights extra.json -o c.jsonl | --scores test.more.csv"
+        ),
+    },
+    "--dev-scores": {
+        "*": "--dev dev.jsonl | --dev-scores absent",
+        "run": "--dev raw.jsonl | --dev-scores raw.more.csv",
+    },
     "--merge": {
         "*": "! test.jsonl seed.jsonl | --merge",
         "score": "! test.jsonl seed.jsonl --lm ngram:one | --merge",

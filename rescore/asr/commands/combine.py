@@ -339,9 +339,8 @@ def _referred(
     """
     if inputs.ref:
         warnings = InputWarnings(inputs.strict)
-        files = files or open_references(
-            References(inputs.ref, inputs.ref_format), warnings
-        )
+        references = References(inputs.ref, inputs.ref_format)
+        files = files or open_references(references, warnings)
         missing = inputs.allow_missing
         lists = with_references(list(lists), files, warnings, missing)
         tell_files("ref", [(file.path, file.form) for file in files])
@@ -349,5 +348,4 @@ def _referred(
     if inputs.sources is not None:
         sources = inputs.sources
         lists = with_sources(list(lists), sources, inputs.strict, inputs.allow_missing)
-        tell_files("src", [(inputs.src or "", "")])
     return inputs.prepared(lists)

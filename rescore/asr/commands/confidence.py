@@ -66,13 +66,13 @@ def command(
     """
     segments = None
     if file.segments:
-        segments = audio.read_segments(file.segments)
+        segments = audio.Segments(file.segments)
     check_file(file.output, segments is not None)
     loaded = weights.load()
     lists = inputs.read(file.nbest)
     dev_lists = []
     if dev.dev:
-        dev_lists = inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src)
+        dev_lists = inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src, dev.dev_scores)
     suited(loaded, [*lists, *dev_lists], weights.force_weights)
     asked = options.configured(config, weights=weights)
     plan = resolve(asked, dev_lists or lists, weights=loaded)

@@ -12,12 +12,18 @@ from dataclasses import replace
 from rescore import formats
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
+from rescore.formats.acoustic import format_beside
 from rescore.formats.alternatives import first_reading
 from rescore.formats.ids import Side, are_numbers, paired, some
 from rescore.formats.outputs import is_text
-from rescore.formats.reading import check_options, format_beside
+from rescore.formats.reading import check_options
 from rescore.formats.records import options_by_system
-from rescore.formats.references import TextFile, best_lists, open_output
+from rescore.formats.references import (
+    TextFile,
+    best_lists,
+    known_ids,
+    open_output,
+)
 from rescore.formats.roles import SYSTEM, KeysOfRoles, keys_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_rows
@@ -60,14 +66,15 @@ def read_each(
         UserError: An output is damaged, its column of texts is unknown, or it has no
             ids, and the references have ids.
     """
+    ids = known_ids([references]) if references is not None else set()
     outputs: dict[str, list[NbestList] | TextFile] = {}
     for name in paced(list(paths), "read %d of %d outputs"):
         warnings = InputWarnings(strict)
         # one for both ways: a pipe cannot be opened again
         source = Source(paths[name], warnings)
         named = format_name
-        if named is None and references is not None:
-            named = format_beside([source], [references])
+        if named is None and ids:
+            named = format_beside([source], ids)
         if is_text(source, named, options):
             check_options([source], named, s2s, options)
             outputs[name] = open_output(source, references)

@@ -1,0 +1,225 @@
+"""Columns of scores from files beside the lists (`--scores FILE`): of COMET, a quality
+estimation, a judge, or another toolkit's language model.
+
+A file has a row for each hypothesis: an id, a rank or the text, and columns of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rescore.columns import WORDS, forbidden_names
+from rescore.dataset import Dataset
+from rescore.errors import UserError, counted, listed
+from rescore.formats.ids import LISTS, Side, paired, some
+from rescore.formats.objects import Object, objects_of
+from rescore.formats.records import GENERIC
+from rescore.formats.roles import Layout, Named, Roles
+from rescore.formats.shapes import records
+from rescore.formats.source import Source
+from rescore.formats.tables import NUMBER
+from rescore.formats.text import json_number, rank_of, strip_markup
+from rescore.formats.understood import log
+from rescore.ids import without_blanks
+from rescore.nbest import NbestList, check_scores
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRow:
+    """What a row of a file of scores says."""
+
+    place: str
+    rank: int | None
+    """The rank of the hypothesis, from 1; None if the file has no ranks."""
+    text: str | None
+    numbers: Mapping[str, float]
+
+
+class ScoreFile:
+    """The rows of a file of scores.
+
+    Args:
+        source: CSV, TSV, JSON Lines or a JSON list.
+
+    Raises:
+        UserError: The file is damaged, or lacks ids or numbers.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.path = source.name
+        self.columns: tuple[str, ...] = ()
+        """The columns of numbers."""
+        self.rows: dict[str, list[ScoredRow]] = {}
+        """The rows of each utterance, in the order of the file."""
+        self._layout = Layout(records()[GENERIC], records()[GENERIC], Named())
+        for record in objects_of(source):
+            self._add(record)
+        if not self.rows:
+            raise UserError(f"{self.path}: no row in it")
+
+    def _add(self, record: Object) -> None:
+        """Add a row of the file."""
+        value, place, _ = record
+        if not isinstance(value, dict):
+            raise UserError(f"{place}: is no object with an id and numbers")
+        roles = self._layout.roles(tuple(value))
+        if roles.id is None:
+            raise UserError(
+                f"{place}: which key has the ids? Call it id ({listed(list(value))})"
+            )
+        if not self.columns:
+            self.columns = self._number_columns(value, roles, place)
+        numbers = {}
+        for name in self.columns:
+            numbers[name] = json_number(_as_json(value.get(name)), place, name)
+        rank = None
+        if roles.rank is not None:
+            rank = rank_of(value[roles.rank], place)
+        text = None if roles.text is None else _plain(value[roles.text])
+        name = without_blanks(str(value[roles.id]))
+        self.rows.setdefault(name, []).append(ScoredRow(place, rank, text, numbers))
+
+    def _number_columns(
+        self, value: Mapping[str, object], roles: Roles, place: str
+    ) -> tuple[str, ...]:
+        """Return the columns of the first row that hold numbers and have no role.
+
+        Raises:
+            UserError: There is none, or one has a name that is reserved.
+        """
+        taken = {roles.id, roles.rank, roles.text, roles.ref, roles.src}
+        names = []
+        for name, number in value.items():
+            if name not in taken and isinstance(_as_json(number), int | float):
+                names.append(name)
+        if not names:
+            raise UserError(f"{place}: no column of numbers ({listed(list(value))})")
+        for name in names:
+            if name in forbidden_names() or name == WORDS:
+                raise UserError(
+                    f"{place}: the name of the column {name} is reserved; give the"
+                    " column another name"
+                )
+        return tuple(names)
+
+
+def _as_json(cell: object) -> object:
+    """Return the number that a cell of a table holds; any other value as it is."""
+    if isinstance(cell, str) and NUMBER.fullmatch(cell):
+        return float(cell)
+    return cell
+
+
+def _plain(text: object) -> str:
+    """Return a text as texts of lists are compared."""
+    return " ".join(strip_markup(str(text)).split())
+
+
+def with_scores(
+    lists: Sequence[NbestList],
+    paths: Sequence[str | Path],
+    allow_missing: bool = False,
+) -> Dataset:
+    """Return copies of the lists with the columns of files.
+
+    The rows of an utterance belong to its hypotheses by rank, else by text, else in
+    their order.
+
+    Args:
+        lists: The lists.
+        paths: The files.
+        allow_missing: Whether rows of utterances without a list are left out; otherwise
+            they are an error.
+
+    Raises:
+        UserError: A hypothesis has no row, a row no hypothesis, or a column has the
+            name of another.
+    """
+    for path in paths:
+        file = ScoreFile(Source(path))
+        lists = _with_file(lists, file, allow_missing)
+        number = counted(sum(len(nbest.hypotheses) for nbest in lists), "hypothesis")
+        log.info("%s: columns %s of %s", file.path, listed(file.columns), number)
+    return Dataset.of(lists)
+
+
+def _with_file(
+    lists: Sequence[NbestList], file: ScoreFile, allow_missing: bool
+) -> list[NbestList]:
+    """Return copies of the lists with the columns of one file."""
+    ids = [nbest.id for nbest in lists]
+    pairing = paired(Side(ids), Side(list(file.rows), file.path))
+    pairing.check("scores")
+    if pairing.left_out and not allow_missing:
+        left = pairing.left_out
+        raise UserError(
+            f"{file.rows[left[0]][0].place}: no list for {len(left):,} of its"
+            f" {counted(len(file.rows), 'utterance')} ({some(left)}) among {LISTS};"
+            " give lists of the whole set, or --allow-missing"
+        )
+    pairing.tell()
+    theirs = {ours: name for name, ours in pairing.renamed.items()}
+    return [_scored(nbest, file.rows[theirs[nbest.id]], file) for nbest in lists]
+
+
+def _scored(nbest: NbestList, rows: Sequence[ScoredRow], file: ScoreFile) -> NbestList:
+    """Return a copy of a list with the numbers of its rows."""
+    hypotheses = []
+    for hypothesis, row in zip(nbest.hypotheses, _in_order(nbest, rows), strict=True):
+        for name in file.columns:
+            if name in hypothesis.scores:
+                raise UserError(
+                    f"{row.place}: {nbest.title} has a column {name} already; give the"
+                    f" column of {file.path} another name"
+                )
+        scores = {**hypothesis.scores, **row.numbers}
+        hypotheses.append(replace(hypothesis, scores=scores))
+    scored = replace(nbest, hypotheses=hypotheses)
+    check_scores(scored, f"{file.path}: utterance {nbest.id}")
+    return scored
+
+
+def _in_order(nbest: NbestList, rows: Sequence[ScoredRow]) -> list[ScoredRow]:
+    """Return the row of each hypothesis.
+
+    Raises:
+        UserError: A hypothesis has no row, or a row no hypothesis.
+    """
+    known: dict[object, ScoredRow] = {}
+    for number, row in enumerate(rows, 1):
+        key = _key(row, number)
+        first = known.setdefault(key, row)
+        is_copy = row.rank is None and row.numbers == first.numbers
+        if first is not row and not is_copy:
+            what = "the rank" if row.rank is not None else "the text"
+            raise UserError(
+                f"{row.place}: utterance {nbest.id}: {what} {str(key)[:60]!r} has other"
+                f" numbers than in {first.place}; give each hypothesis one row"
+            )
+    chosen = []
+    used = set()
+    for number, hypothesis in enumerate(nbest.hypotheses, 1):
+        key = number
+        if rows[0].rank is None and rows[0].text is not None:
+            key = _plain(hypothesis.text)
+        found = known.get(key)
+        if found is None:
+            raise UserError(
+                f"{rows[0].place}: no row for hypothesis {number} of {nbest.title}"
+                f" ({hypothesis.text[:60]!r})"
+            )
+        used.add(key)
+        chosen.append(found)
+    for key, row in known.items():
+        if key not in used:
+            raise UserError(f"{row.place}: {nbest.title} has no such hypothesis")
+    return chosen
+
+
+def _key(row: ScoredRow, number: int) -> object:
+    """Return what a row says of its hypothesis: the rank, the text, or its place."""
+    if row.rank is not None:
+        return row.rank
+    return number if row.text is None else row.text

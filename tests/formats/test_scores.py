@@ -1,0 +1,196 @@
+"""`--scores FILE` adds columns to lists: each hypothesis gets its own numbers by rank,
+by text or in order, and a file that does not fit the lists is refused in one line.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rescore import UserError, formats, pipeline, read
+from rescore.config import RunConfig
+from rescore.nbest import Hypothesis, NbestList
+from tests.conftest import Run, assert_one_line_error
+
+TEXTS = {"u1": ["a b", "a c"], "u2": ["d", "e", "f"]}
+KEYS = ("rank", "text", "order")
+ENDINGS = (".csv", ".tsv", ".jsonl")
+
+
+def value(identity: str, number: int) -> float:
+    """The number of a hypothesis."""
+    return -1.5 * number - int(identity[1:])
+
+
+def rows(key: str) -> list[dict[str, Any]]:
+    """The rows of a file of scores, which names hypotheses by a key."""
+    every = []
+    for identity, texts in TEXTS.items():
+        for number, text in enumerate(texts, 1):
+            row: dict[str, Any] = {"id": identity}
+            if key != "order":
+                row[key] = {"rank": number, "text": text}[key]
+            row |= {"qe": value(identity, number), "judge": float(number)}
+            every.append(row)
+    if key != "order":
+        every.reverse()
+    return every
+
+
+def write(name: str, some: list[dict[str, Any]]) -> str:
+    """Write rows as CSV, TSV or JSON Lines."""
+    if name.endswith(".jsonl"):
+        lines = [json.dumps(row) for row in some]
+    else:
+        mark = "," if name.endswith(".csv") else "\t"
+        lines = [mark.join(some[0])]
+        lines += [mark.join(map(str, row.values())) for row in some]
+    Path(name).write_text("\n".join([*lines, ""]))
+    return name
+
+
+@pytest.fixture(autouse=True)
+def _lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    every = []
+    for identity, texts in TEXTS.items():
+        scored = []
+        for number, text in enumerate(texts):
+            scored.append(Hypothesis(text, {"s2s": -float(number)}))
+        every.append(NbestList(identity, scored, (texts[-1],)))
+    formats.write(every, "lists.jsonl")
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("key", KEYS)
+def test_each_hypothesis_gets_its_numbers(rescore: Run, key: str, ending: str) -> None:
+    path = write(f"more{ending}", rows(key))
+    by_python = read("lists.jsonl", scores=path)
+    done = rescore("convert", "lists.jsonl", "--scores", path, "-o", "out.jsonl")
+    assert done.returncode == 0, done.stderr
+    for lists in (by_python, read("out.jsonl")):
+        for nbest in lists:
+            for number, hypothesis in enumerate(nbest.hypotheses, 1):
+                scores = hypothesis.scores
+                assert scores["qe"] == value(nbest.id, number)
+                assert scores["judge"] == number
+
+
+def test_files_add_their_columns_one_after_another() -> None:
+    first = write("a.csv", [{**row, "qe": 0.5} for row in rows("rank")])
+    second = [{"id": row["id"], "rank": row["rank"], "kiwi": 2} for row in rows("rank")]
+    (nbest, *_) = read("lists.jsonl", scores=[first, write("b.tsv", second)])
+    assert [*nbest.hypotheses[0].scores] == ["s2s", "qe", "judge", "kiwi"]
+
+
+def test_ids_are_matched_by_the_one_rule() -> None:
+    some = [{**row, "id": f"data/{row['id']}.wav"} for row in rows("rank")]
+    lists = read("lists.jsonl", scores=write("more.csv", some))
+    assert lists[1].hypotheses[2].scores["qe"] == value("u2", 3)
+
+
+def without(some: list[dict[str, Any]], place: int) -> list[dict[str, Any]]:
+    return some[:place] + some[place + 1 :]
+
+
+RANKS, BY_TEXT, ORDER = rows("rank"), rows("text"), rows("order")
+FAULTS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
+    "a hypothesis without a row": (
+        without(RANKS, 1),
+        ["more.csv: line 2", "no row for hypothesis 2 of lists.jsonl: utterance u2"],
+    ),
+    "a text without a row": (without(BY_TEXT, 1), ["no row for hypothesis 2", "'e'"]),
+    "too few rows in order": (without(ORDER, 1), ["no row for hypothesis 2"]),
+    "a row without a hypothesis": (
+        [*RANKS, {**RANKS[0], "rank": 9}],
+        ["more.csv: line 7", "lists.jsonl: utterance u2 has no such hypothesis"],
+    ),
+    "a list without rows": (RANKS[:3], ["more.csv: no scores for utterance u1"]),
+    "rows without a list": (
+        [*RANKS, {**RANKS[0], "id": "u7"}],
+        ["more.csv: line 7: no list for 1 of its 3 utterances (u7)"],
+    ),
+    "a text twice": (
+        [*BY_TEXT, {**BY_TEXT[0], "qe": 9.0}],
+        ["more.csv: line 7", "'f' has other numbers than in more.csv: line 2"],
+    ),
+    "a rank twice": (
+        [*RANKS, {**RANKS[0], "qe": 9.0}],
+        ["more.csv: line 7", "the rank '3' has other numbers than in more.csv: line 2"],
+    ),
+    "a column of the lists": (
+        [{**row, "s2s": 1.0} for row in RANKS],
+        ["the name of the column s2s is reserved"],
+    ),
+    "a reserved name": (
+        [{**row, "score": 1.0} for row in RANKS],
+        ["more.csv: line 2: the name of the column score is reserved"],
+    ),
+    "no number": (
+        [*RANKS[:-1], {**RANKS[-1], "qe": "high"}],
+        ['more.csv: line 6: qe is "high", not a number'],
+    ),
+    "infinity": (
+        [*RANKS[:-1], {**RANKS[-1], "qe": "inf"}],
+        ["more.csv: utterance u1, hypothesis 1: score qe is inf"],
+    ),
+    "no ids": ([{"name": 1, "qe": 2.0}], ["which key has the ids?"]),
+    "no numbers": ([{"id": "u1", "rank": 1}], ["no column of numbers"]),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_file_that_does_not_fit_is_refused(rescore: Run, fault: str) -> None:
+    some, parts = FAULTS[fault]
+    path = write("more.csv", some)
+    done = rescore("convert", "lists.jsonl", "--scores", path, "-o", "x.jsonl")
+    assert_one_line_error(done, *parts)
+
+
+def test_a_column_that_the_lists_have_is_refused() -> None:
+    first = write("a.csv", rows("rank"))
+    wanted = "b.csv: line 6: .*lists.jsonl: utterance u1 has a column qe already"
+    with pytest.raises(UserError, match=wanted):
+        read("lists.jsonl", scores=[first, write("b.csv", rows("rank"))])
+
+
+def test_rows_of_other_lists_may_be_left_out(rescore: Run) -> None:
+    path = write("more.csv", [*RANKS, {**RANKS[0], "id": "u7"}])
+    options = ("--scores", path, "--allow-missing", "-o", "out.jsonl")
+    done = rescore("convert", "lists.jsonl", *options)
+    assert done.returncode == 0, done.stderr
+    assert len(read("out.jsonl")) == 2
+
+
+def test_a_text_that_stands_twice_with_the_same_numbers_is_one() -> None:
+    lists = read("lists.jsonl", scores=write("more.csv", [*BY_TEXT, BY_TEXT[0]]))
+    assert lists[1].hypotheses[2].scores["qe"] == value("u2", 3)
+
+
+def test_the_columns_are_tuned_and_signed() -> None:
+    """A file with other numbers makes another signature."""
+    signatures = set()
+    for factor in (1.0, 2.0):
+        some = [{**row, "judge": factor * row["judge"] ** 2} for row in RANKS]
+        lists = read("lists.jsonl", scores=write("more.csv", some))
+        config = RunConfig(bagging=False)
+        outcome = pipeline.run(lists, config, lists)
+        assert {"qe", "judge"} <= outcome.weights.weights.keys()
+        assert outcome.weights.weights["judge"] > 0
+        signatures.add(str(outcome.results).rpartition("|lists:")[2])
+    assert len(signatures) == 2
+
+
+def test_dev_lists_have_files_of_their_own(rescore: Run) -> None:
+    path = write("more.csv", RANKS)
+    lists = ("lists.jsonl", "--dev", "lists.jsonl")
+    given = ("--scores", path, "--dev-scores", path)
+    done = rescore("run", *lists, *given, "--no-bagging", "--save-weights", "w.json")
+    assert done.returncode == 0, done.stderr
+    weights = json.loads(Path("w.json").read_text())["weights"]
+    assert {"qe", "judge"} <= weights.keys()
+    again = rescore("rerank", "lists.jsonl", "--weights", "w.json", "--scores", path)
+    assert again.returncode == 0, again.stderr

@@ -1,0 +1,308 @@
+"""Tables in the forms that people have: what `rescore` understands of each, or the
+line that asks which column has a role.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import pytest
+
+from rescore import formats
+from rescore.errors import UserError
+from rescore.formats.roles import KeysOfRoles
+from rescore.formats.shapes import records
+from rescore.formats.source import ReadOptions
+from tests.conftest import ROOT
+
+
+class Table(NamedTuple):
+    """A table, what --field says, and what is understood."""
+
+    content: str
+    fields: KeysOfRoles = MappingProxyType({})
+    lists: Mapping[str, list[Any]] = MappingProxyType({})
+    """The texts of each list, or pairs of a text and its score."""
+    references: Mapping[str, str] = MappingProxyType({})
+    told: str = ""
+    """A part of the warning or error."""
+    is_error: bool = False
+
+
+TWO = {"u1": ["an owl", "a cowl"], "u2": ["it flew", "it few"]}
+REFERENCES = {"u1": "an owl", "u2": "it flew"}
+WIDE = "utt_id,h1,h2,s1,s2,ref\nu1,an owl,a cowl,-1,-2,an owl\n"
+WIDE += "u2,it flew,it few,-1.5,-3,it flew\n"
+SCORED = {
+    "u1": [("an owl", -1.0), ("a cowl", -2.0)],
+    "u2": [("it flew", -1.5), ("it few", -3.0)],
+}
+LONG = "clip,beam,transcript,avg_cost,truth\nu1,1,an owl,1,an owl\n"
+LONG += "u1,2,a cowl,2,an owl\nu2,1,it flew,1.5,it flew\nu2,2,it few,3,it flew\n"
+
+TABLES = {
+    # a row an utterance, and a column for each hypothesis
+    "wide, each column named": Table(
+        WIDE, {"text": ("h1", "h2")}, TWO, REFERENCES, "2 lists have no scores"
+    ),
+    "wide, by a pattern": Table(WIDE, {"text": "h*"}, TWO, REFERENCES),
+    "wide, with scores": Table(
+        WIDE, {"text": ("h1", "h2"), "score": ("s1", "s2")}, SCORED, REFERENCES
+    ),
+    "wide, with scores by a pattern": Table(
+        WIDE, {"text": "h*", "score": "s*"}, SCORED, REFERENCES
+    ),
+    "wide, where the scores' names begin as the texts' names": Table(
+        "id,hyp1,hyp2,hyp1_score,hyp2_score\nu1,a,b,-1,-2\n",
+        {"text": "hyp*", "score": "hyp*_score"},
+        {"u1": [("a", -1.0), ("b", -2.0)]},
+    ),
+    "wide, with costs": Table(
+        "id,h1,h2,c1,c2\nu1,a,b,1,2\n",
+        {"text": ("h1", "h2"), "score": ("-c1", "-c2")},
+        {"u1": [("a", -1.0), ("b", -2.0)]},
+    ),
+    "wide, with fewer hypotheses in a row": Table(
+        "id,h1,h2\nu1,a,b\nu2,c,\nu3,,\n",
+        {"text": "h*"},
+        {"u1": ["a", "b"], "u2": ["c"], "u3": [""]},
+        told="1 row has no text in its columns of hypotheses",
+    ),
+    "wide, with too few scores": Table(
+        WIDE,
+        {"text": "h*", "score": "s1"},
+        told="2 columns of texts (h1, h2) and 1 of scores (s1)",
+        is_error=True,
+    ),
+    "wide, in JSON Lines": Table(
+        '{"id": "u1", "best": "an owl", "second": "a cowl"}\n'
+        '{"id": "u2", "best": "it flew", "second": "it few"}\n',
+        {"text": ("best", "second")},
+        TWO,
+    ),
+    # a row a hypothesis
+    "long, with usual names": Table(
+        "utt\thyp\tlogp\tref\nu1\tan owl\t-1\tan owl\nu1\ta cowl\t-2\tan owl\n"
+        "u2\tit flew\t-1.5\tit flew\nu2\tit few\t-3\tit flew\n",
+        lists=SCORED,
+        references=REFERENCES,
+    ),
+    "long, whose id nobody knows": Table(
+        LONG,
+        lists={"1": ["an owl"], "2": ["a cowl"], "3": ["it flew"], "4": ["it few"]},
+        references={"1": "an owl", "4": "it flew"},
+        told="4 lists of one hypothesis; if clip is the utterance: --field id=clip",
+    ),
+    "long, whose id nobody knows, in JSON Lines": Table(
+        '{"clip": 1, "transcript": "a"}\n{"clip": 1, "transcript": "b"}\n'
+        '{"clip": 2, "transcript": "c"}\n{"clip": 2, "transcript": "d"}\n',
+        lists={"1": ["a"], "2": ["b"], "3": ["c"], "4": ["d"]},
+        told="4 lists of one hypothesis; if clip is the utterance: --field id=clip",
+    ),
+    "long, with its id and costs named": Table(
+        LONG,
+        {"id": "clip", "score": "-avg_cost"},
+        {
+            "u1": [("an owl", -1.0), ("a cowl", -2.0)],
+            "u2": [("it flew", -1.5), ("it few", -3.0)],
+        },
+        REFERENCES,
+    ),
+    "long, ranked": Table(
+        "Sample_ID;Rank;Hypothesis\nu1;2;a cowl\nu1;1;an owl\nu2;1;it flew\n"
+        "u2;2;it few\n",
+        lists=TWO,
+    ),
+    "long, without a head": Table(
+        "u1,an owl,-1\nu1,a cowl,-2\n",
+        told="the first line of a table names the columns; add a line such as id,text,",
+        is_error=True,
+    ),
+    # one hypothesis an utterance
+    "truth beside a recognition": Table(
+        "file_name,recognition,transcript\nu1,an owl,an eel\n",
+        lists={"u1": ["an owl"]},
+        references={"u1": "an eel"},
+    ),
+    "truth beside a hypothesis": Table(
+        "clip_id,hypothesis,transcript\nu1,an owl,an eel\n",
+        lists={"u1": ["an owl"]},
+        references={"u1": "an eel"},
+    ),
+    "two columns of hypotheses": Table(
+        "id,hyp,prediction\nu1,an owl,a cowl\n",
+        lists={"u1": ["an owl"]},
+        told="may have its hypotheses in hyp or prediction; hyp was read; to choose,"
+        " give --field text=NAME",
+    ),
+    "a text beside a transcript": Table(
+        "id,text,transcript\nu1,an owl,an eel\n",
+        lists={"u1": ["an owl"]},
+        told="--field ref=transcript if it is the reference",
+    ),
+    "a text beside a hypothesis": Table(
+        "id,hyp,text\nu1,an owl,an eel\n",
+        lists={"u1": ["an owl"]},
+        told="may have its references in text; it was not read; to choose, give"
+        " --field ref=NAME, such as --field ref=text",
+    ),
+    "two columns of references": Table(
+        "id,hyp,ref,target\nu1,an owl,an eel,an ell\n",
+        lists={"u1": ["an owl"]},
+        references={"u1": "an eel"},
+        told="may have its references in ref or target; ref was read",
+    ),
+    "a source that is the reference": Table(
+        '[{"wav_filename": "u1", "src": "an eel", "res": "an owl", "loss": 1.5}]',
+        {"text": "res", "ref": "src"},
+        {"u1": ["an owl"]},
+        {"u1": "an eel"},
+    ),
+    "cells of several lines": Table(
+        'id,text,ref\nu1,"an\nowl, ""he"" said","an\nowl"\n',
+        lists={"u1": ['an owl, "he" said']},
+        references={"u1": "an owl"},
+    ),
+    "a column that is not there, beside usual names": Table(
+        "id,hyp,ref\nu1,an owl,an eel\n",
+        {"text": "recognised"},
+        told="no column recognised (there are id, hyp, ref); correct --field text=NAME",
+        is_error=True,
+    ),
+    "German, with semicolons": Table(
+        "Satz;Erkannt;Soll;Kosten\nu1;die Eule;die Eule;1.5\nu1;die Eile;die Eule;2\n",
+        {"id": "satz", "text": "erkannt", "ref": "soll", "score": "-kosten"},
+        {"u1": [("die Eule", -1.5), ("die Eile", -2.0)]},
+        {"u1": "die Eule"},
+    ),
+    "German, without names": Table(
+        "Satz;Erkannt;Soll\nu1;die Eule;die Eule\n",
+        {"ref": "Soll"},
+        told="which column has the hypotheses? Say it with --field text=NAME (Satz,"
+        " Erkannt, Soll)",
+        is_error=True,
+    ),
+    "Chinese": Table(
+        "音频\t识别\t参考\t得分\na.wav\t你好\t你好\t-1\na.wav\t您好\t你好\t-2\n",
+        {"id": "音频", "text": "识别", "ref": "参考", "score": "得分"},
+        {"a.wav": [("你好", -1.0), ("您好", -2.0)]},
+        {"a.wav": "你好"},
+    ),
+    "a column that is not there": Table(
+        WIDE,
+        {"text": "hypothesis"},
+        told="its first line is 'utt_id,h1,h2,s1,s2,ref'",
+        is_error=True,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_is_understood_or_asked_about(
+    name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = TABLES[name]
+    path = tmp_path / "table"
+    path.write_text(table.content)
+    options = ReadOptions(fields=table.fields) if table.fields else ReadOptions()
+    if table.is_error:
+        with pytest.raises(UserError) as error:
+            list(formats.iterate([path], options=options))
+        assert table.told in str(error.value)
+        return
+    lists = list(formats.iterate([path], options=options))
+    found = {}
+    for nbest in lists:
+        expected = table.lists[nbest.id]
+        if expected and isinstance(expected[0], tuple):
+            pairs = [(each.text, each.scores["s2s"]) for each in nbest.hypotheses]
+            found[nbest.id] = pairs
+        else:
+            found[nbest.id] = [each.text for each in nbest.hypotheses]
+    assert found == table.lists
+    references = {nbest.id: nbest.references for nbest in lists}
+    for id_, reference in table.references.items():
+        assert references[id_] == (reference,)
+    if not table.references:
+        assert not any(references.values())
+    assert table.told in caplog.text
+    if not table.told:
+        asked = [each for each in caplog.messages if "--field" in each]
+        assert not asked
+
+
+def test_numbers_of_a_row_with_several_hypotheses_are_facts_of_the_utterance(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text("id,h1,h2,seconds,lm\nu1,a,b,3.5,-7\n")
+    options = ReadOptions(fields={"text": ("h1", "h2"), "lm": "lm"})
+    (nbest,) = formats.iterate([path], s2s="rank", options=options)
+    assert nbest.fields == {"seconds": "3.5"}
+    assert [each.scores["lm"] for each in nbest.hypotheses] == [-7.0, -7.0]
+
+
+USUAL = [
+    *("sample_id", "audio_id", "clip_id", "segment_id", "uid", "idx", "file_name"),
+    *("filename", "wav", "file", "uttid", "utterance_name", "guid", "Index"),
+]
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+@pytest.mark.parametrize("column", USUAL)
+def test_usual_names_of_ids(column: str, form: str, tmp_path: Path) -> None:
+    path = tmp_path / f"table.{form}"
+    rows = [("7", "a", "-1"), ("7", "b", "-2"), ("3", "c", "-1")]
+    if form == "csv":
+        lines = [f"{column},hyp,score"] + [",".join(row) for row in rows]
+    else:
+        lines = [
+            f'{{"{column}": {name}, "hyp": "{text}", "score": {score}}}'
+            for name, text, score in rows
+        ]
+    path.write_text("\n".join(lines) + "\n")
+    lists = list(formats.iterate([path]))
+    assert [(nbest.id, len(nbest.hypotheses)) for nbest in lists] == [
+        ("7", 2),
+        ("3", 1),
+    ]
+
+
+def test_a_table_of_texts_with_an_accent_is_not_asked_about(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The values of a column stand in blocks, but their rows are other utterances."""
+    path = tmp_path / "table.csv"
+    path.write_text("accent,hyp,ref\nus,a,a\nus,b,b\nuk,c,c\nuk,d,d\n")
+    assert len(list(formats.iterate([path]))) == 4
+    assert "if accent" not in caplog.text
+
+
+def test_field_chooses_the_reader_of_any_json(tmp_path: Path) -> None:
+    """Keys of --field are read where a format of services would fit, too."""
+    path = tmp_path / "call.json"
+    path.write_text('{"alternatives": [{"transcript": "a"}], "said": "b", "n": "u1"}')
+    options = ReadOptions(fields={"text": "said", "id": "n"})
+    (nbest,) = formats.iterate([path], options=options)
+    assert nbest.id == "u1" and nbest.hypotheses[0].text == "b"
+
+
+def test_the_documentation_lists_all_names() -> None:
+    """The table of docs/formats.md has the names of each role, in their order."""
+    text = (ROOT / "docs" / "formats.md").read_text("utf-8")
+    section = text.partition("### Names of columns")[2]
+    shape = records()["json"]
+    names = {
+        "id": (*shape.id, *shape.id_else),
+        "text": shape.text,
+        "score": shape.score,
+        "ref": shape.ref,
+        "src": shape.src,
+    }
+    for role, usual in names.items():
+        (row,) = re.findall(rf"^\| `{role}` \| ([^;|]*)", section, re.MULTILINE)
+        assert re.findall(r"`([^`]+)`", row) == list(usual)
