@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from math import log
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
+from rescore.formats.rows import Row, RowFormat
 from rescore.formats.source import Place, ReadOptions, Source
 from rescore.formats.writing import opened
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import NbestList
 from rescore.options import Declared, option
 
 
-class Pipes:
+class Pipes(RowFormat):
     """lines of utterance|score|text"""
 
     place = Place.SHAPE
@@ -33,16 +33,13 @@ class Pipes:
         """Return whether a file has this format, judged by its beginning."""
         return source.head.partition("\n")[0].count("|") == 2
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield the lists of a file."""
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield what each line says; rescore makes lists of rows."""
         base = options.of(Pipes.Options).base
         factor = log(base) if base else 1.0
-        rows = (_row(place, line) for place, line in source.filled())
-        for utterance, same in groupby(rows, key=lambda row: row[0]):
-            hypotheses = []
-            for _, score, text in same:
-                hypotheses.append(Hypothesis(text, {FIRST_PASS: factor * score}))
-            yield NbestList(utterance, hypotheses)
+        for place, line in source.filled():
+            utterance, score, text = _cells(place, line)
+            yield Row(utterance, place, text, total=factor * score)
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """Write lists; `-` is stdout."""
@@ -52,7 +49,7 @@ class Pipes:
                     file.write(f"{nbest.id}|{one.scores[FIRST_PASS]:g}|{one.text}\n")
 
 
-def _row(place: str, line: str) -> tuple[str, float, str]:
+def _cells(place: str, line: str) -> tuple[str, float, str]:
     """Return the three fields of a line."""
     try:
         utterance, score, text = line.split("|")
