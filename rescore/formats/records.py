@@ -281,16 +281,23 @@ class Reading:
         Raises:
             UserError: A record has no hypotheses, or a value of a wrong type.
         """
+        if self._system is not None:
+            objects = self._of_system(objects)
         for record in objects:
-            if self._system is None or self._is_of_system(record.value):
-                yield from self.rows(record)
+            yield from self.rows(record)
         if self._repeated is not None:
             self._repeated.tell(self._warnings, self._name)
 
-    def _is_of_system(self, value: Any) -> bool:
-        """Return whether a record is of the system that is read."""
+    def _of_system(self, objects: Iterable[Object]) -> Iterator[Object]:
+        """Yield the records of the system that is read, with numbers of their own, as
+        in a file of this system alone.
+        """
         (key,) = self.named.systems
-        return system_of(value, key) == self._system
+        number = 0
+        for record in objects:
+            if system_of(record.value, key) == self._system:
+                number += 1
+                yield record._replace(number=number)
 
     def rows(self, record: Object) -> list[Row]:
         """Return the hypotheses of a record.
