@@ -561,6 +561,8 @@ class Reading:
         row.text = value[key]
         if score is None and self.named.scores:
             raise _absent("score", self.named.scores[0].key, value, row.place)
+        if score is not None and score.key not in value:
+            raise _absent("score", score.key, value, row.place)
         if score is not None:
             number = value[score.key]
             if isinstance(number, list) and number:
@@ -699,11 +701,11 @@ def _with_keys(objects: Iterable[Object], named: Named, name: str) -> Iterator[O
     for record in objects:
         if unseen:
             known = _keys_in(record.value)
-            for role, key in list(unseen.items()):
+            for key in list(unseen):
                 if key in known or paths.first(record.value, (key,)) is not None:
-                    del unseen[role]
+                    del unseen[key]
         yield record
-    for role, key in unseen.items():
+    for key, role in unseen.items():
         raise UserError(f"{name}: no record has the key {key}; correct --field {role}")
 
 
