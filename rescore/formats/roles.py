@@ -155,7 +155,7 @@ class Named:
         for role in fields:
             of_role = keys_of(fields, role)
             every += [Signed.of(key).key for key in of_role]
-            if role.startswith(SYSTEM):
+            if f"{role}=".startswith(SYSTEM):  # Python gives the role alone
                 systems += of_role
             elif role in ROLES and role not in SEVERAL:
                 keys[role] = of_role[0]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rescore import formats
+from rescore import formats, read
 from rescore.asr.formats.systems import (
     align_systems,
     read_each,
@@ -352,6 +352,8 @@ def test_rows_of_several_systems_are_for_combine_and_eval(
     rescore: Run, tmp_path: Path
 ) -> None:
     written(tmp_path, "all.csv", "id,model,hyp\nu1,a,x\nu1,b,y\nu2,a,z\nu2,b,z\n")
+    with pytest.raises(UserError, match="rows are of several systems"):
+        read(tmp_path / "all.csv", field={"system": "model"})
     assert_one_line_error(
         rescore("convert", "all.csv", "--field", "system=model"),
         "--field system=model says that rows are of several systems; give the table to"
