@@ -314,7 +314,10 @@ def _lacked(name: str, plan: Plan, brought: Collection[str]) -> str | None:
     models = f"models give {', '.join(brought) or 'none'}"
     if name == TOKENS:
         models = "no model counts tokens"
-    return f"{need}; {models}; give --lm {_named_in(column)} as well"
+    message = f"{need}; {models}; give --lm {_named_in(column)} as well"
+    if column is None and name != TOKENS:
+        message += ", or tune without this column: rescore tune --column NAME"
+    return message
 
 
 def _named_in(column: Column | None) -> str:

@@ -36,6 +36,7 @@ from rescore.formats.text import (
     stem_of,
     undo_marks,
 )
+from rescore.formats.texts import is_table
 from rescore.formats.times import Span, Times, time_order, timed_pieces
 from rescore.nbest import as_first_pass, ranking
 
@@ -162,7 +163,21 @@ def _read(source: Source, options: ReadOptions, strict: bool) -> File:
         return File(source.name, stem, list(_lists(source, options, strict)))
     if kind in _READERS:
         return File(source.name, stem, list(_READERS[kind](source)))
+    _check_no_table(source)
     return _lines(source, kind)
+
+
+def _check_no_table(source: Source) -> None:
+    """Check that lines of text are not the rows of a table.
+
+    Raises:
+        UserError: They are.
+    """
+    if is_table(source):
+        raise UserError(
+            f"{source.name}: is a table, not the words of a recording; give its texts:"
+            f" rescore rerank {source.name} --best texts.trn"
+        )
 
 
 def _letters(text: str) -> list[str]:

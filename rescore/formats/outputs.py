@@ -54,9 +54,27 @@ def read_output(
     Raises:
         UserError: The path can be read as neither, or references are missing.
     """
+    warnings = InputWarnings(bool(options.get("strict")))
+    with warnings.reported():
+        return _read_output(path, references, warnings, options)
+
+
+def _read_output(
+    path: str,
+    references: str | References | None,
+    warnings: InputWarnings,
+    options: dict[str, Any],
+) -> list[NbestList]:
+    """Return the lists of `read_output`, whose arguments these are.
+
+    Args:
+        path: A file, a folder or `-`.
+        references: Files of references.
+        warnings: Collects repairs.
+        options: Further arguments of `rescore.formats.read`.
+    """
     strict = bool(options.get("strict"))
     allow_missing = bool(options.get("allow_missing"))
-    warnings = InputWarnings(strict)
     # one source for texts and for lists: a pipe cannot be opened again
     source = Source(path, warnings)
     files = None if references is None else open_references(references, warnings)
@@ -90,5 +108,4 @@ def read_output(
         )
         if options.get("s2s", FIRST_PASS) == FIRST_PASS:
             lists = [as_first_pass(nbest) for nbest in lists]
-    warnings.report()
     return lists

@@ -164,13 +164,13 @@ def _each(
     """
     warnings = InputWarnings(strict)
     options = _for_readers(options or ReadOptions(), s2s, len(paths) > 1)
-    for source in opened_all(paths, warnings, format_name, s2s, options):
-        for nbest in lists_in(
-            source, options, warnings, format_name, s2s, strict, told, understood
-        ):
-            seen.add(nbest, source, options.in_python)
-            yield nbest
-    warnings.report()
+    with warnings.reported():
+        for source in opened_all(paths, warnings, format_name, s2s, options):
+            for nbest in lists_in(
+                source, options, warnings, format_name, s2s, strict, told, understood
+            ):
+                seen.add(nbest, source, options.in_python)
+                yield nbest
     if not seen:
         raise UserError(
             f"{_names(paths)}: no N-best list in it; for JSON of"

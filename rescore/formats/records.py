@@ -281,16 +281,23 @@ class Reading:
         Raises:
             UserError: A record has no hypotheses, or a value of a wrong type.
         """
+        if self._system is not None:
+            objects = self._of_system(objects)
         for record in objects:
-            if self._system is None or self._is_of_system(record.value):
-                yield from self.rows(record)
+            yield from self.rows(record)
         if self._repeated is not None:
             self._repeated.tell(self._warnings, self._name)
 
-    def _is_of_system(self, value: Any) -> bool:
-        """Return whether a record is of the system that is read."""
+    def _of_system(self, objects: Iterable[Object]) -> Iterator[Object]:
+        """Yield the records of the system that is read, with numbers of their own, as
+        in a file of this system alone.
+        """
         (key,) = self.named.systems
-        return system_of(value, key) == self._system
+        number = 0
+        for record in objects:
+            if system_of(record.value, key) == self._system:
+                number += 1
+                yield record._replace(number=number)
 
     def rows(self, record: Object) -> list[Row]:
         """Return the hypotheses of a record.
@@ -554,6 +561,8 @@ class Reading:
         row.text = value[key]
         if score is None and self.named.scores:
             raise _absent("score", self.named.scores[0].key, value, row.place)
+        if score is not None and score.key not in value:
+            raise _absent("score", score.key, value, row.place)
         if score is not None:
             number = value[score.key]
             if isinstance(number, list) and number:
@@ -692,11 +701,11 @@ def _with_keys(objects: Iterable[Object], named: Named, name: str) -> Iterator[O
     for record in objects:
         if unseen:
             known = _keys_in(record.value)
-            for role, key in list(unseen.items()):
+            for key in list(unseen):
                 if key in known or paths.first(record.value, (key,)) is not None:
-                    del unseen[role]
+                    del unseen[key]
         yield record
-    for role, key in unseen.items():
+    for key, role in unseen.items():
         raise UserError(f"{name}: no record has the key {key}; correct --field {role}")
 
 

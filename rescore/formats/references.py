@@ -40,7 +40,7 @@ from rescore.formats.text import (
     undo_marks,
     without_tags,
 )
-from rescore.formats.texts import kind_of_texts, texts_by_id
+from rescore.formats.texts import is_called_table, kind_of_texts, texts_by_id
 from rescore.formats.understood import Understood, tell_files
 from rescore.formats.wordlists import without_lists
 from rescore.ids import is_path
@@ -205,7 +205,7 @@ def with_sources(
     named = sources.format if sources.format == "trn" else None
     source = Source(path, warnings)
     file = TextFile(source, named, sources=True, lines_as=sources.format)
-    if not file.of_lists and Path(path).suffix in (".csv", ".tsv"):
+    if not file.of_lists and is_called_table(path):
         raise UserError(
             f"{path}: the first line names no columns id and src; name them so"
         )

@@ -155,7 +155,7 @@ class Named:
         for role in fields:
             of_role = keys_of(fields, role)
             every += [Signed.of(key).key for key in of_role]
-            if role.startswith(SYSTEM):
+            if f"{role}=".startswith(SYSTEM):  # Python gives the role alone
                 systems += of_role
             elif role in ROLES and role not in SEVERAL:
                 keys[role] = of_role[0]
@@ -207,12 +207,15 @@ class Named:
 
     @property
     def optional(self) -> dict[str, str]:
-        """The keys that single records may lack, by their roles."""
-        keys = {name: signed.key for name, signed in self.columns.items()}
+        """The roles of the keys that single records may lack, by these keys."""
+        roles = {signed.key: name for name, signed in self.columns.items()}
         for role in ("ref", "src"):
             if role in self.keys:
-                keys[role] = self.keys[role]
-        return keys
+                roles[self.keys[role]] = role
+        if len(self.texts) > 1:
+            roles |= dict.fromkeys(self.texts, "text")
+            roles |= {signed.key: "score" for signed in self.scores}
+        return {key: role for key, role in roles.items() if not _is_pattern(key)}
 
     def matching(self, keys: Iterable[str], names: Collection[str]) -> list[str]:
         """Return the names that keys of --field stand for: of a pattern such as `h*`,

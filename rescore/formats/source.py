@@ -175,6 +175,21 @@ class InputWarnings:
             )
         self._places.clear()
 
+    @contextmanager
+    def reported(self) -> Iterator[None]:
+        """Return a context at whose end the problems are logged, also before an error
+        of the user: a problem often explains the error.
+
+        Raises:
+            UserError: The error of the block.
+        """
+        try:
+            yield
+        except UserError:
+            self.report()
+            raise
+        self.report()
+
 
 # --- bytes ---------------------------------------------------------------------------
 

@@ -5,11 +5,12 @@ reader for both roles.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from rescore.formats.fields import Fields, TextOfUtterance
 from rescore.formats.source import ReadOptions, Source, sniff
-from rescore.formats.text import duplicated
+from rescore.formats.text import are_rows, duplicated
 from rescore.parts import FORMATS
 
 
@@ -30,6 +31,30 @@ def kind_of_texts(source: Source, role: str) -> str | None:
 
 TABLES = ("tsv", "csv")
 """Formats of tables, whose first line names the columns."""
+
+
+def is_called_table(path: str | Path) -> bool:
+    """Return whether the name of a file, which may be packed, is that of a table.
+
+    Args:
+        path: The file.
+    """
+    name = Path(path).name.removesuffix(".gz").removesuffix(".xz")
+    return Path(name).suffix.removeprefix(".") in TABLES
+
+
+def is_table(source: Source) -> bool:
+    """Return whether lines are rows of a table with hypotheses, by the name of the file
+    or by the first line.
+
+    Args:
+        source: A file of lines without another form.
+    """
+    if is_called_table(source.path):
+        return True
+    if not are_rows(source.head.splitlines()[:-1]):  # the last line may be cut
+        return False
+    return any(FORMATS[name].sniff(source) for name in TABLES)
 
 
 def texts_by_id(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rescore import formats
+from rescore import formats, read
 from rescore.asr.outputs import (
     align_systems,
     read_each,
@@ -331,10 +331,29 @@ def test_a_column_names_the_system_of_each_row(
     assert set(first["columns"]) == {"a", "b"}
 
 
+@pytest.mark.parametrize("order", ["abab", "aabb"])
+def test_rows_of_a_system_without_ids_are_numbered_as_in_a_file_of_their_own(
+    order: str, rescore: Run, tmp_path: Path
+) -> None:
+    rows = {"a": iter(["x y,x z", "d,d"]), "b": iter(["x z,x z", "d,d"])}
+    lines = [f"{name},{next(rows[name])}\n" for name in order]
+    path = written(tmp_path, "all.csv", "model,hyp,ref\n" + "".join(lines))
+    for command in ("eval", "combine"):
+        done = rescore(command, path, "--field", "system=model")
+        assert done.returncode == 0, done.stderr
+    found = read_table_of_systems(path, {"system=model": "model"})
+    assert {name: [one.id for one in found[name]] for name in "ab"} == {
+        "a": ["1", "2"],
+        "b": ["1", "2"],
+    }
+
+
 def test_rows_of_several_systems_are_for_combine_and_eval(
     rescore: Run, tmp_path: Path
 ) -> None:
     written(tmp_path, "all.csv", "id,model,hyp\nu1,a,x\nu1,b,y\nu2,a,z\nu2,b,z\n")
+    with pytest.raises(UserError, match="rows are of several systems"):
+        read(tmp_path / "all.csv", field={"system": "model"})
     assert_one_line_error(
         rescore("convert", "all.csv", "--field", "system=model"),
         "--field system=model says that rows are of several systems; give the table to"

@@ -753,6 +753,19 @@ def test_tables_are_no_recordings(table: str, ending: str, tmp_path: Path) -> No
     assert are_whole([paths[2], more])
 
 
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.txt"])
+def test_a_table_beside_recordings_is_an_error(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    text = "id,text,score\nu1,an owl,-1\nu1,a cowl,-2\n"
+    if name.endswith(".gz"):
+        path.write_bytes(gzip.compress(text.replace(",", "\t").encode()))
+    else:
+        path.write_text(text)
+    (words,) = files(tmp_path, talk__ctm="talk A 0 1 owl\n")
+    with pytest.raises(UserError, match="is a table, not the words of a recording"):
+        read_systems([path, words])
+
+
 def test_tables_with_fields_are_combined(rescore: Run, tmp_path: Path) -> None:
     text = TABLES["head"].format("u", "u")
     files(tmp_path, a__csv=text, b__csv=f"{text}u3,by night,0.7\n")

@@ -17,7 +17,7 @@ from rescore.errors import UserError
 from rescore.formats.roles import KeysOfRoles
 from rescore.formats.shapes import records
 from rescore.formats.source import ReadOptions
-from tests.conftest import ROOT
+from tests.conftest import ROOT, Run
 
 
 class Table(NamedTuple):
@@ -306,3 +306,39 @@ def test_the_documentation_lists_all_names() -> None:
     for role, usual in names.items():
         (row,) = re.findall(rf"^\| `{role}` \| ([^;|]*)", section, re.MULTILINE)
         assert re.findall(r"`([^`]+)`", row) == list(usual)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"text": ("h1", "none")}, "no record has the key none; correct --field text"),
+        (
+            {"text": ("h1", "h2"), "score": ("s1", "s2")},
+            r"line 2: no key s2 \(id, h1, s1, h2\); correct --field score=KEY",
+        ),
+    ],
+)
+def test_a_key_of_several_texts_or_scores_that_is_absent_is_an_error(
+    fields: KeysOfRoles, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "wide.jsonl"
+    first = '{"id": "u1", "h1": "a", "s1": -1, "h2": "b", "s2": -2}\n'
+    path.write_text(first + '{"id": "u2", "h1": "c", "s1": -1, "h2": "d"}\n')
+    options = ReadOptions(fields=fields)
+    with pytest.raises(UserError, match=message):
+        list(formats.iterate([path], options=options))
+
+
+def test_what_explains_an_error_is_told_before_it(rescore: Run) -> None:
+    Path("two.csv").write_text("id,text,transcript,score\nu1,a,b,-1\nu2,c,c,-1\n")
+    done = rescore("eval", "two.csv")
+    assert done.returncode == 2
+    told, error = done.stderr.splitlines()[-2:]
+    assert "may have its hypotheses in text or transcript" in told
+    assert "utterance u1: no reference" in error
+    Path("long.csv").write_text(LONG)
+    Path("more.csv").write_text(LONG)
+    done = rescore("convert", "long.csv", "more.csv", "-o", "lists.jsonl")
+    told, error = done.stderr.splitlines()[-2:]
+    assert "if clip is the utterance: --field id=clip" in told
+    assert "utterance 1 is duplicated" in error

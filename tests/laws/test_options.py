@@ -254,7 +254,7 @@ class OneRequest:
 PREPARING = (
     "tune dev.jsonl --column lm --no-bagging -o w.json",
     "score dev.jsonl --lm ngram:one -o scored.jsonl",
-    "tune scored.jsonl --no-bagging -o lm.json",
+    "tune scored.jsonl --column ngram --no-bagging -o lm.json",
     "score dev.jsonl --lm tta:tiny --count-tokens -o counted.jsonl",
     "rerank test.jsonl --weights w.json --report results.json",
     "rerank test.jsonl --report better.json",
@@ -881,7 +881,7 @@ UNREAD = {
         "combine --field system=COLUMN takes no --s2s"
     ),
     "combine lines2 lines3 --src test.src": "combine --whole takes no --src",
-    "combine lines2 lines3 --format csv": "combine --whole takes no --format",
+    "combine lines2 lines3 --format csv": "which column has the hypotheses",
     "errors test.jsonl --decide mbr": "--decide needs --weights",
     "run test.jsonl --field score=-cost": "--field needs --format",
     "run t.csv --field score=cost --field score=lm": "--field score=cost and score=lm",
