@@ -1,5 +1,5 @@
 """Helpers of readers: from a toolkit's tokens to the text it meant for people, ids,
-numbers, groups of lines.
+numbers.
 """
 
 from __future__ import annotations
@@ -7,14 +7,13 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
-from rescore.columns import FIRST_PASS, RANK
+from rescore.columns import RANK
 from rescore.errors import UserError, installed_by
-from rescore.formats.source import REPEATED, SAME_ID, InputWarnings, Source
-from rescore.nbest import NbestList
+from rescore.formats.source import REPEATED, InputWarnings, Source
 
 T = TypeVar("T")
 
@@ -187,154 +186,6 @@ def detokeniser(language: str) -> Callable[[str], str]:
         ) from None
     tool = MosesDetokenizer(lang=language)
     return lambda text: str(tool.detokenize(text.split(), unescape=True))
-
-
-# --- from lines to lists -------------------------------------------------------------
-
-
-class Part(NamedTuple):
-    """The contents of one line or record: a hypothesis, a reference, a source."""
-
-    id: str | None
-    """The list that it belongs to; None for a whole list."""
-    nbest: NbestList
-    place: str
-    """The file and line, for messages."""
-    is_listed: bool = True
-    """Whether the format says that neighbours with this id are one list."""
-
-
-def apart(parts: Iterable[Part], warnings: InputWarnings) -> Iterator[Part]:
-    """Yield the rows of a table or of records, in which different utterances have
-    different ids.
-
-    Corpora such as FLEURS give an id to a sentence that several speakers read. Rows
-    with a reference each, and neither a score nor a rank, are such utterances: from the
-    second on, they are called ID#2, ID#3, ...
-
-    Args:
-        parts: The rows.
-        warnings: Counts the rows that are renamed.
-
-    Raises:
-        UserError: Rows without references share an id.
-    """
-    numbers: dict[str, int] = {}
-    first: dict[str, Part] = {}
-    for part in parts:
-        if part.id is None or part.is_listed:
-            yield part
-            continue
-        number = numbers.get(part.id, 0) + 1
-        numbers[part.id] = number
-        if number == 1:
-            first[part.id] = part
-            yield part
-            continue
-        if not part.nbest.references:
-            raise UserError(
-                f"{part.place}: utterance {part.id[-80:]} is duplicated (first:"
-                f" {first[part.id].place[-80:]}); give each utterance its own id, or"
-                " --s2s rank if rows with one id are one list, best first"
-            )
-        _check_same_references(first[part.id].nbest, part)
-        warnings.add("row", SAME_ID, part.place)
-        part.nbest.id = f"{part.id}#{number}"
-        yield part._replace(id=part.nbest.id)
-
-
-def grouped(
-    parts: Iterable[Part], more_references: bool = False
-) -> Iterator[NbestList]:
-    """Yield lists, in which neighbouring parts with the same id are joined, if the
-    format says that they are one list.
-
-    Args:
-        parts: The contents of lines.
-        more_references: Whether references add up; otherwise two different references
-            are an error.
-
-    Raises:
-        UserError: Parts of a list have different references or sources.
-    """
-    current: NbestList | None = None
-    for part in parts:
-        is_next = current is not None and current.id == part.id
-        if is_next and part.is_listed:
-            _join(current, part, more_references)
-            continue
-        if current is not None:
-            yield _in_order_of_ranks(current)
-            current = None
-        part.nbest.place = part.place
-        if part.id is None:
-            yield _in_order_of_ranks(part.nbest)
-        else:
-            current = part.nbest
-    if current is not None:
-        yield _in_order_of_ranks(current)
-
-
-def _in_order_of_ranks(nbest: NbestList) -> NbestList:
-    """Return a list whose hypotheses have the ranks of the file. Without scores, the
-    ranks are the order; beside scores that all differ, they say nothing.
-
-    Raises:
-        UserError: Two hypotheses have the same rank.
-    """
-    ranks = [one.rank for one in nbest.hypotheses if one.rank is not None]
-    if not ranks:
-        return nbest
-    if len(set(ranks)) < len(ranks):
-        raise UserError(
-            f"{nbest.place}: utterance {nbest.id}: two hypotheses have the rank"
-            f" {max(ranks, key=ranks.count)}; give each a rank of its own, or each"
-            " utterance an id of its own"
-        )
-    scores = [one.scores.get(FIRST_PASS) for one in nbest.hypotheses]
-    has_no_scores = not any(one.scores for one in nbest.hypotheses)
-    if has_no_scores and len(ranks) == len(nbest.hypotheses):
-        nbest.hypotheses.sort(key=lambda one: one.rank or 0)
-    if has_no_scores or len(set(scores)) == len(scores):
-        for one in nbest.hypotheses:
-            one.rank = None
-    return nbest
-
-
-def _check_same_references(first: NbestList, part: Part) -> None:
-    """Check that a line with the id of a list has no other reference.
-
-    Raises:
-        UserError: It has another reference.
-    """
-    new = [text for text in part.nbest.references if text not in first.references]
-    if new and first.references:
-        raise UserError(
-            f"{part.place}: utterance {first.id}: its lines have different references"
-            f" ({first.references[0][:40]!r}, {new[0][:40]!r}); give a single"
-            " reference, or each utterance an id of its own"
-        )
-
-
-def _join(current: NbestList | None, part: Part, more_references: bool) -> None:
-    """Add the contents of a part to the list that it belongs to."""
-    assert current is not None
-    nbest = part.nbest
-    current.hypotheses += nbest.hypotheses
-    if current.fields:  # what differs between hypotheses says nothing of the utterance
-        current.fields = dict(current.fields.items() & nbest.fields.items())
-    if not more_references:
-        _check_same_references(current, part)
-    known = current.references
-    current.references += tuple(text for text in nbest.references if text not in known)
-    if nbest.source is None or nbest.source == current.source:
-        return
-    if current.source is not None:
-        raise UserError(
-            f"{part.place}: utterance {current.id}: its lines have different sources;"
-            " give a single source"
-        )
-    current.source = nbest.source
 
 
 # --- lines with ids ------------------------------------------------------------------
