@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from math import log
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
+from rescore.formats.rows import Row, RowFormat
 from rescore.formats.source import Place, ReadOptions, Source
+from rescore.formats.text import as_number
 from rescore.formats.writing import opened
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import NbestList
 from rescore.options import Declared, option
 
 
-class Pipes:
+class Pipes(RowFormat):
     """lines of utterance|score|text"""
 
     place = Place.SHAPE
@@ -33,16 +34,16 @@ class Pipes:
         """Return whether a file has this format, judged by its beginning."""
         return source.head.partition("\n")[0].count("|") == 2
 
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Yield the lists of a file."""
+    def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
+        """Yield the hypothesis of each line; neighbours of one utterance are a list."""
         base = options.of(Pipes.Options).base
         factor = log(base) if base else 1.0
-        rows = (_row(place, line) for place, line in source.filled())
-        for utterance, same in groupby(rows, key=lambda row: row[0]):
-            hypotheses = []
-            for _, score, text in same:
-                hypotheses.append(Hypothesis(text, {FIRST_PASS: factor * score}))
-            yield NbestList(utterance, hypotheses)
+        for place, line in source.filled():
+            cells = line.split("|")
+            if len(cells) != 3:
+                raise UserError(f"{place}: expected utterance|score|text")
+            utterance, score, text = cells
+            yield Row(utterance, place, text, total=factor * as_number(score, place))
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """Write lists; `-` is stdout."""
@@ -50,15 +51,6 @@ class Pipes:
             for nbest in lists:
                 for one in nbest.hypotheses:
                     file.write(f"{nbest.id}|{one.scores[FIRST_PASS]:g}|{one.text}\n")
-
-
-def _row(place: str, line: str) -> tuple[str, float, str]:
-    """Return the three fields of a line."""
-    try:
-        utterance, score, text = line.split("|")
-        return utterance, float(score), text
-    except ValueError:
-        raise UserError(f"{place}: expected utterance|score|text") from None
 
 
 PIPES = Pipes()
