@@ -6,8 +6,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import shutil
+import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -296,3 +299,18 @@ def test_the_function_of_the_docs_is_a_model(
         "l.jsonl", "--lm", "mine:x", "--weight", "0.5", status=2
     )
     assert "minus the number of long words" in run("run", "--help-all")
+
+
+def test_the_tests_of_the_example_pass() -> None:
+    """They show authors of a format how to test it."""
+    folder = ROOT / "examples" / "plugin"
+    paths = os.pathsep.join([str(ROOT), str(folder)])
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0 and "... " in done.stdout, done.stdout

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rescore.asr.features import MERGED
-from rescore.asr.formats.systems import align_systems
+from rescore.asr.outputs import align_systems
 from rescore.columns import FIRST_PASS, NORM_SUM, Column, Role, free_name
 from rescore.decision.mixture import Mixture, applied
 from rescore.errors import UserError

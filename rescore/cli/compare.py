@@ -83,7 +83,7 @@ def command(
     )
     config = options.with_one_metric(config)
     lists = inputs.read(own.nbest, need_references=True)
-    dev_lists = inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src)
+    dev_lists = inputs.read_dev(dev)
     about = shown(", ".join(own.nbest))
     with options.scoring_progress(config, lists, dev_lists) as progress:
         comparison = comparing.compare(

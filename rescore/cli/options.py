@@ -247,26 +247,17 @@ class InputOptions(Declared):
             lists = with_scores(lists, self.scores, self.allow_missing)
         return list(self.prepared(lists))
 
-    def read_dev(
-        self,
-        paths: Sequence[str],
-        ref: Sequence[str],
-        src: str | None = None,
-        scores: Sequence[str] = (),
-    ) -> list[NbestList]:
+    def read_dev(self, dev: DevLists) -> list[NbestList]:
         """Return dev lists, which have references of their own.
 
         Args:
-            paths: The files or folders.
-            ref: Files of references.
-            src: A file of source texts.
-            scores: Files of columns.
+            dev: The lists, with the files that belong to them.
 
         Raises:
             UserError: Lists, or references, are absent or damaged.
         """
-        of_dev = replace(self, ref=tuple(ref), src=src, scores=tuple(scores))
-        return of_dev.read(paths, need_references=True, ref_option="--dev-ref")
+        of_dev = replace(self, ref=dev.dev_ref, src=dev.dev_src, scores=dev.dev_scores)
+        return of_dev.read(dev.dev, need_references=True, ref_option="--dev-ref")
 
     def read_output(self, path: str) -> list[NbestList]:
         """Return N-best lists, or a 1-best text as lists of one hypothesis.
@@ -310,8 +301,7 @@ class InputOptions(Declared):
         return outputs or [(shown(path), self.read_output(path))]
 
     def iterate(self, paths: Sequence[str]) -> Iterator[NbestList]:
-        """Return the lists as a stream, unless --ref, --src or --scores need them all
-        at once.
+        """Return the lists as a stream, unless an option needs them all at once.
 
         Args:
             paths: The files or folders.

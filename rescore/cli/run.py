@@ -125,9 +125,7 @@ def command(
     lists = inputs.read(paths, need_references=bool(config.folds))
     dev = None
     if dev_lists.dev:
-        dev = inputs.read_dev(
-            dev_lists.dev, dev_lists.dev_ref, dev_lists.dev_src, dev_lists.dev_scores
-        )
+        dev = inputs.read_dev(dev_lists)
     outputs.check_all(lists, times)
     has_references = any(nbest.references for nbest in lists)
     reported = bool(reporting.report or reporting.table)

@@ -89,7 +89,7 @@ def read_references(
     """
     files = [file.beside(Side(ids)) for file in open_references(references)]
     for file in files:
-        file.pairing.tell()
+        file.tell()
     return _together(files, escaped)
 
 
@@ -230,7 +230,7 @@ def _check_left_out(
     for file in files:
         absent = file.pairing.left_out
         if allowed or not absent:
-            file.pairing.tell()
+            file.tell()
         if not absent:
             continue
         place = file.pairing.theirs.place
@@ -279,6 +279,7 @@ class TextFile:
         self.path = source.name
         self.format = format_name
         self._lines_as = lines_as or format_name
+        self.is_of_references = not sources
         self._noun = "source text" if sources else "reference"
         is_detected = format_name is None and not output
         role = "src" if sources else "ref"
@@ -419,7 +420,7 @@ class TextFile:
         """
         by_id = self.texts_beside(ours)
         if by_id is None:
-            self.form = "lines in order"
+            self.form = IN_ORDER
             pairing = paired(ours, self.words.side)
             return PairedTexts(self, pairing, [(line,) for line in self.lines])
         theirs = self.side
@@ -471,6 +472,8 @@ class TextFile:
         return texts
 
 
+IN_ORDER = "lines in order"
+"""The form of lines without ids, in what is said of each set (`Understood`)."""
 OR_WORDS = "; give both the same ids, or --ref-format plain if these are words"
 """What to do if the first words of lines look like ids that nobody knows."""
 
@@ -500,6 +503,12 @@ class PairedTexts:
         for name, (text,) in texts.items():
             texts[name] = self.file.readings(name, text, escaped)
         return texts
+
+    def tell(self) -> None:
+        """Tell how ids were matched, unless what is said of each set tells it."""
+        if self.file.is_of_references and self.file.form == IN_ORDER:
+            return
+        self.pairing.tell()
 
     @property
     def fields(self) -> dict[str, Fields]:

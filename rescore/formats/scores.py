@@ -196,7 +196,8 @@ def _in_order(nbest: NbestList, rows: Sequence[ScoredRow]) -> list[ScoredRow]:
             what = "the rank" if row.rank is not None else "the text"
             raise UserError(
                 f"{row.place}: utterance {nbest.id}: {what} {str(key)[:60]!r} has other"
-                f" numbers than in {first.place}; give each hypothesis one row"
+                f" numbers than in {first.place}; give each hypothesis one row, with"
+                " its rank"
             )
     chosen = []
     used = set()

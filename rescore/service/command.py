@@ -86,9 +86,7 @@ def command(
         dev_lists: Sequence[NbestList] = ()
         if dev.dev:
             inputs = options.InputOptions()
-            dev_lists = inputs.read_dev(
-                dev.dev, dev.dev_ref, dev.dev_src, dev.dev_scores
-            )
+            dev_lists = inputs.read_dev(dev)
         service.log.info("loading the models ...")
         rescorer = Rescorer(lms.load(), loaded, config, dev_lists)
         app = service.application(rescorer, own.body, own.queue, own.audio)

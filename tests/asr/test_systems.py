@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rescore import formats
-from rescore.asr.formats.systems import (
+from rescore.asr.outputs import (
     align_systems,
     read_each,
     read_table_of_systems,

@@ -113,8 +113,10 @@ def test_files_of_references_and_sources_are_told(
     ending = ".csv" if "," in content else ".txt"
     Path(f"ref{ending}").write_text(content)
     Path("src").write_text("u1 x\nu2 y\n")
-    options = ["--ref-format", "plain"] if "order" in form else []
-    done = rescore("run", "t.csv", "--ref", f"ref{ending}", "--src", "src", *options)
+    command = ["run", "t.csv", "--ref", f"ref{ending}", "--src", "src"]
+    if form == " (lines in order)":  # the lists have ids
+        command += ["--ref-format", "plain"]
+    done = rescore(*command)
     assert done.returncode == 0, done.stderr
     (line,) = told(done.stderr)
     assert f", references from ref{ending}{form}, sources from src" in line

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 import pytest
 
 from rescore import formats
-from rescore.asr.formats.systems import align_systems, read_each
+from rescore.asr.outputs import align_systems, read_each
 from rescore.asr.whole import read_systems
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions, Source

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
-from rescore.asr.formats.systems import read_each
 from rescore.asr.measured import measured_recordings
+from rescore.asr.outputs import read_each
 from rescore.asr.whole import read_systems
 from rescore.nbest import Hypothesis, NbestList
 

@@ -191,7 +191,6 @@ SPLITS = {
     "metrics/listed.py": "fields of a line in a list of words",
     "asr/written.py": "words as they are written, beside the normaliser's",
     "asr/terms.py": "sounds of a text that is spelled in sounds",
-    "asr/formats/": "fields of files",
     "formats/": "fields of files, and texts with single blanks",
     "lms/": "tokens of models, fields of files and of options",
     "large/": "a model's own words",

@@ -10,7 +10,6 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.rows import Row, RowFormat
 from rescore.formats.source import Place, ReadOptions, Source
-from rescore.formats.text import as_number
 from rescore.formats.writing import opened
 from rescore.nbest import NbestList
 from rescore.options import Declared, option
@@ -35,15 +34,12 @@ class Pipes(RowFormat):
         return source.head.partition("\n")[0].count("|") == 2
 
     def rows(self, source: Source, options: ReadOptions) -> Iterator[Row]:
-        """Yield the hypothesis of each line; neighbours of one utterance are a list."""
+        """Yield what each line says; rescore makes lists of rows."""
         base = options.of(Pipes.Options).base
         factor = log(base) if base else 1.0
         for place, line in source.filled():
-            cells = line.split("|")
-            if len(cells) != 3:
-                raise UserError(f"{place}: expected utterance|score|text")
-            utterance, score, text = cells
-            yield Row(utterance, place, text, total=factor * as_number(score, place))
+            utterance, score, text = _cells(place, line)
+            yield Row(utterance, place, text, total=factor * score)
 
     def write(self, lists: Iterable[NbestList], path: str) -> None:
         """Write lists; `-` is stdout."""
@@ -51,6 +47,15 @@ class Pipes(RowFormat):
             for nbest in lists:
                 for one in nbest.hypotheses:
                     file.write(f"{nbest.id}|{one.scores[FIRST_PASS]:g}|{one.text}\n")
+
+
+def _cells(place: str, line: str) -> tuple[str, float, str]:
+    """Return the three fields of a line."""
+    try:
+        utterance, score, text = line.split("|")
+        return utterance, float(score), text
+    except ValueError:
+        raise UserError(f"{place}: expected utterance|score|text") from None
 
 
 PIPES = Pipes()

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rescore import formats
 from rescore.asr.combine import combine
-from rescore.asr.formats.systems import read_each, read_table_of_systems
 from rescore.asr.measured import closest_readings
+from rescore.asr.outputs import read_each, read_table_of_systems
 from rescore.asr.systems import combined, system_names
 from rescore.asr.whole import Recording, are_whole, read_systems
 from rescore.cli import options

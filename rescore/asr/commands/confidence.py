@@ -72,7 +72,7 @@ def command(
     lists = inputs.read(file.nbest)
     dev_lists = []
     if dev.dev:
-        dev_lists = inputs.read_dev(dev.dev, dev.dev_ref, dev.dev_src, dev.dev_scores)
+        dev_lists = inputs.read_dev(dev)
     suited(loaded, [*lists, *dev_lists], weights.force_weights)
     asked = options.configured(config, weights=weights)
     plan = resolve(asked, dev_lists or lists, weights=loaded)

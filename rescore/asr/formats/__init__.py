@@ -1,1 +1,0 @@
-"""Formats of speech toolkits and services, lattices and whole recordings."""
