@@ -5,6 +5,7 @@ tables, and a package that cannot be loaded is told and left out.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
@@ -141,11 +142,11 @@ pairs = my_package.pairs_kind:PairsKind
 
 @pytest.fixture
 def page(tmp_path: Path) -> str:
-    """Write the modules of docs/extend.md and docs/networks.md, as an author would copy
-    them; return the entry points of the pages.
+    """Write the modules of docs/extend.md, docs/readers.md and docs/networks.md, as an
+    author would copy them; return the entry points of the pages.
     """
     text = ""
-    for name in ("extend.md", "networks.md"):
+    for name in ("extend.md", "readers.md", "networks.md"):
         text += (ROOT / "docs" / name).read_text("utf-8")
     blocks = re.findall(
         r"^```(python|toml)\n(.+?)^```$", text, re.DOTALL | re.MULTILINE
@@ -166,7 +167,7 @@ def page(tmp_path: Path) -> str:
 
 
 def test_each_module_of_the_page_is_written(page: str, tmp_path: Path) -> None:
-    assert len(list((tmp_path / "site" / "my_package").glob("*.py"))) == 7
+    assert len(list((tmp_path / "site" / "my_package").glob("*.py"))) == 8
     assert "hesitations = my_package" in page
     assert "smooth = my_package" in page
 
@@ -199,6 +200,29 @@ def test_the_expansion_of_the_page_adds_hypotheses(
     # A file with the new origin can be read, too.
     told = rescore_with(page, "", "convert", "out.json")
     assert told.count('"origin": "smoothed"') == 2
+
+
+def test_the_format_of_the_page_reads_its_file(
+    rescore_with: Installed, page: str, tmp_path: Path
+) -> None:
+    text = (ROOT / "docs" / "readers.md").read_text("utf-8")
+    written = re.search(r"```text\n(# mydecoder .+?)```", text, re.DOTALL)
+    assert written
+    (tmp_path / "x.nbest").write_text(written[1])
+    rescore_with(page, "", "convert", "x.nbest", "-o", "x.jsonl")
+    (line,) = (tmp_path / "x.jsonl").read_text("utf-8").splitlines()
+    nbest = json.loads(line)
+    assert nbest["id"] == "call_17/seg_003" and nbest["ref"] == "the old clock ticked"
+    assert nbest["fields"] == {"channel": "A", "speaker": "anna"}
+    assert nbest["columns"]["am"]["role"] == "component"
+    first, second = nbest["hyps"]
+    assert second["text"] == "the old clock sticked"
+    assert first["score"] == pytest.approx(-1235.7 * math.log(10))
+    told = rescore_with(page, "", "eval", "x.jsonl", "--ref", "x.nbest")
+    assert " 0.00 " in told  # --ref reads the reference of the file
+    (tmp_path / "bad").write_text("# mydecoder 2.1\n== u ch=A spk=b\n1 ac=x lm=1 | a\n")
+    told = rescore_with(page, "", "convert", "bad", status=2)
+    assert "bad: line 3: ac is 'x', not a number" in told
 
 
 def test_the_networks_of_the_page_train_and_score(

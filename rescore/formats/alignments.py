@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from typing import ClassVar, NamedTuple
 
 from rescore.errors import UserError
-from rescore.formats.fields import TextOfUtterance
 from rescore.formats.rows import Joins, Row, RowFormat
 from rescore.formats.source import InputProblem, ReadOptions, Source
 
@@ -46,6 +45,7 @@ class Aligned(NamedTuple):
 class _Alignments(RowFormat):
     """The base of the forms: lists of one hypothesis, each with its reference."""
 
+    has_references = True
     mark: ClassVar[re.Pattern[str]]
     """A line that no other file has."""
     advice = ""
@@ -77,17 +77,6 @@ class _Alignments(RowFormat):
             raise UserError(
                 f"{source.name}: no alignment of an utterance in it{self.advice}"
             )
-
-    def texts(self, source: Source, role: str) -> Iterator[TextOfUtterance]:
-        """Yield the references, for `--ref`; there are no source texts.
-
-        Args:
-            source: The file.
-            role: `ref` or `src`.
-        """
-        for row in self.rows(source, ReadOptions()):
-            if role == "ref":
-                yield TextOfUtterance(row.id, row.references, row.place, {})
 
 
 def _blocks(

@@ -27,6 +27,7 @@ class _Icefall(RowFormat):
     """
 
     adds_references = True
+    has_references = True
 
     def sniff(self, source: Source) -> bool:
         return _RECOG.match(source.head) is not None

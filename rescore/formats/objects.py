@@ -148,3 +148,30 @@ class Delimited:
 
 COMMAS = Delimited(",;", is_quoted=True)
 TABS = Delimited("\t", is_quoted=False)
+
+
+def keys_in(value: Any) -> set[str]:
+    """Return the keys of a record, and of the objects in its lists.
+
+    Args:
+        value: A record, as JSON has it.
+    """
+    keys: set[str] = set()
+    if not isinstance(value, dict):
+        return keys
+    keys.update(value)
+    for inner in value.values():
+        if are_objects(inner):
+            keys.update(*inner)
+    return keys
+
+
+def are_objects(value: Any) -> bool:
+    """Return whether a value is a list of objects.
+
+    Args:
+        value: Any JSON value.
+    """
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(entry, dict) for entry in value)

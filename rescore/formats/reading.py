@@ -74,7 +74,17 @@ SHAPED = "speech"
 class Format(Protocol):
     """A module (or object) that reads N-best lists of one toolkit.
 
-    It may have a further method, `write(lists, path)`.
+    A reader of lines is a subclass of `rescore.formats.rows.RowFormat`, which has
+    `read`. A format may have more:
+
+    - `Options`: a dataclass with the options of its reader.
+    - `place`: where it stands in the order of detection
+      (`rescore.formats.source.Place`).
+    - `write(lists, path)`: writes lists; with a true `holds_choice`, it gets the
+      combined scores of reranked lists.
+    - `has_references`, `translates`: whether `--ref` and `--src` read such files.
+    - `texts(source, role)`: yields these texts, if they are not those of the lists.
+    - `has_means`: whether lists may have the column `sum` beside means.
     """
 
     def sniff(self, source: Source) -> bool:

@@ -27,7 +27,13 @@ from rescore.errors import UserError, counted
 from rescore.formats import paths
 from rescore.formats.fields import TextOfUtterance, fields_of
 from rescore.formats.ids import part_of
-from rescore.formats.objects import Object, json_objects, objects_of
+from rescore.formats.objects import (
+    Object,
+    are_objects,
+    json_objects,
+    keys_in,
+    objects_of,
+)
 from rescore.formats.roles import (
     PARTS,
     Fields,
@@ -145,7 +151,7 @@ def text_of(layout: Layout, record: Object, role: str) -> TextOfUtterance | None
     """
     value: dict[str, Any] = record.value
     segments = value.get("supervisions")
-    if segments and _are_objects(segments):  # a cut of lhotse
+    if segments and are_objects(segments):  # a cut of lhotse
         parts = [str(segment.get("text") or "") for segment in segments]
         value = {**value, "text": " ".join(parts)}
     key = layout.text_of_role(value, role)
@@ -429,7 +435,7 @@ class Reading:
         """
         if self.named.texts:
             for name in records()[GENERIC].text:
-                if _are_objects(value.get(name)):
+                if are_objects(value.get(name)):
                     return name
         if {"weights", "tuned"} <= value.keys():
             raise UserError(
@@ -672,13 +678,6 @@ def _identity(value: Mapping[str, Any], key: str) -> str:
     return part_of(str(value[key]), value.get("offset"))
 
 
-def _are_objects(value: Any) -> bool:
-    """Return whether a value is a list of objects."""
-    if not isinstance(value, list) or not value:
-        return False
-    return all(isinstance(entry, dict) for entry in value)
-
-
 def _absent(role: str, key: str, value: Mapping[str, Any], place: str) -> UserError:
     """Return the error about a record without a key that --field names."""
     keys = ", ".join(list(value)[:8])[:100]
@@ -700,25 +699,13 @@ def _with_keys(objects: Iterable[Object], named: Named, name: str) -> Iterator[O
     unseen = dict(named.optional)
     for record in objects:
         if unseen:
-            known = _keys_in(record.value)
+            known = keys_in(record.value)
             for key in list(unseen):
                 if key in known or paths.first(record.value, (key,)) is not None:
                     del unseen[key]
         yield record
     for key, role in unseen.items():
         raise UserError(f"{name}: no record has the key {key}; correct --field {role}")
-
-
-def _keys_in(value: Any) -> set[str]:
-    """Return the keys of a record, and of the objects in its lists."""
-    keys: set[str] = set()
-    if not isinstance(value, dict):
-        return keys
-    keys.update(value)
-    for inner in value.values():
-        if _are_objects(inner):
-            keys.update(*inner)
-    return keys
 
 
 _SCORE = re.compile(r"[-+]\d.*|\d+\.\d+.*|nan|inf", re.IGNORECASE)

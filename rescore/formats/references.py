@@ -286,9 +286,8 @@ class TextFile:
         kind = kind_of_texts(source, role) if is_detected else None
         # a log of a toolkit such as fairseq has lists without being JSON
         translates = _translates(kind)
-        has_fields = kind is not None and hasattr(FORMATS[kind], "texts")
         self.of_lists = is_detected and (
-            bool(source.peek.root) or translates or has_fields
+            bool(source.peek.root) or translates or _has_references(kind)
         )
         self.of_translations = self.of_lists and (
             translates or "src" in source.peek.keys
@@ -538,6 +537,16 @@ def _check_kind(source: Source, as_lines: bool) -> None:
 def _translates(kind: str | None) -> bool:
     """Return whether a toolkit of translation writes lists of a format."""
     return kind is not None and getattr(FORMATS[kind], "translates", False)
+
+
+def _has_references(kind: str | None) -> bool:
+    """Return whether a format has references or source texts of its own, so that its
+    files are no lines of text.
+    """
+    if kind is None:
+        return False
+    reader = FORMATS[kind]
+    return hasattr(reader, "texts") or getattr(reader, "has_references", False)
 
 
 def _lines_without_tags(source: Source, lines: Sequence[str]) -> list[str]:

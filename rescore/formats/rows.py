@@ -63,22 +63,29 @@ class Row:
     place: str
     """The file and line, for messages."""
     text: str | None = None
-    """A hypothesis; None for a row without a hypothesis, such as a reference."""
+    """A hypothesis; empty for a hypothesis without words, None for a row without a
+    hypothesis, such as a reference or the head of a list.
+    """
     scores: dict[str, float] = field(default_factory=dict)
     """Scores in natural log, higher is better, by column."""
     total: float | None = None
-    """The score by which the file ranks its hypotheses; None in a file without scores,
-    or with the first pass among the `scores`.
+    """The score by which the file ranks its hypotheses, in natural log; it becomes the
+    column `s2s`. None in a file without scores, or where `scores` have the `s2s`. With
+    both, as in reranked lists, it is the combined score.
     """
     references: tuple[str, ...] = ()
+    """References that this row adds to its list."""
     source: str | None = None
+    """The source text of a translation."""
     joins: Joins = Joins.SAME_ID
     ends: bool = False
     """Whether the row is certainly the last of its list, which a stream then yields
     without waiting for the next row.
     """
     rank: int | None = None
-    """The rank that the file gives to the hypothesis."""
+    """The rank that the file gives to the hypothesis. It orders hypotheses without
+    scores, and equal scores.
+    """
     words: Sequence[TimedWord] = ()
     """The words of the hypothesis as the toolkit cuts them, with their times."""
     times: tuple[tuple[float, float], ...] = ()
@@ -86,13 +93,23 @@ class Row:
     else they follow from `words`.
     """
     fields: Mapping[str, str] = field(default_factory=lambda: NO_FIELDS)
-    """Further facts about the utterance, such as its speaker."""
+    """Further facts about the utterance, such as its speaker: what `--by` groups
+    figures by. Give them to each row of the list: facts in which rows with hypotheses
+    differ are dropped.
+    """
     recording: str | None = None
+    """The recording that the utterance is a part of, if its id does not name it."""
     audio: Audio | None = None
+    """The sound of the utterance, if the file names it."""
     origin: str = FIRST_PASS_ORIGIN
+    """Who proposed the hypothesis: the toolkit, or an expansion."""
     alignment: str = ""
+    """Cells of Moses behind the total, which are kept as they are."""
     is_plain: bool = False
-    """Whether the text is as people read it, without marks of toolkits."""
+    """Whether the text is as people read it. Else `lists_of` removes `<s>`, `</s>` and
+    the like, and joins subwords (`strip_markup`); a reader removes any other mark of
+    its toolkit.
+    """
     own: Collection[str] = ()
     """Columns that the user names: they are no parts of the toolkit's score."""
     header: Header | None = None
@@ -107,7 +124,9 @@ class Rules(Protocol):
     """
 
     components: str
-    """The toolkit whose own scores the columns are; empty for columns of the user."""
+    """The toolkit of whose score the columns are parts, such as its acoustic score;
+    empty for columns of the user.
+    """
     adds_references: bool
     """Whether different references of an id are alternatives, not a contradiction."""
 
@@ -403,15 +422,20 @@ class RowFormat(ABC):
     """The base of formats whose reader yields rows: a subclass has `sniff` and `rows`.
 
     A subclass sets the attributes below where its format differs from the default. It
-    may have a class `Options` with the options that its reader takes, a `place` in the
-    order of detection (`rescore.formats.source.Place`), and a method
-    `write(lists, path)`.
+    may have what `rescore.formats.reading.Format` names: `Options`, `place`, `write`,
+    `texts`.
     """
 
     components = ""
-    """The toolkit whose own scores the columns are; empty for columns of the user."""
+    """The toolkit of whose score the columns are parts, such as its acoustic score;
+    empty for columns of the user.
+    """
     adds_references = False
     """Whether different references of an id are alternatives, not a contradiction."""
+    has_references = False
+    """Whether lists have references that `--ref` reads from such a file. JSON needs no
+    attribute: it is never taken for lines of text.
+    """
     translates = False
     """Whether a toolkit of translation writes such files."""
     has_means = False

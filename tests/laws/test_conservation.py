@@ -691,7 +691,7 @@ TEXTS |= {
     f"{name} lists {number}": form.write
     for name, forms in FORMS.items()
     for number, form in enumerate(forms)
-    if form.references and "adjacent" in form.ids and name != "icefall"
+    if form.references and "adjacent" in form.ids
 }
 
 
@@ -730,7 +730,12 @@ def test_texts_of_a_file_are_matched_or_told(
         is_repeated = ids in REPEATED and "duplicated" in str(error)
         assert has_no_sources or is_repeated, error
         return
-    assert ids not in REPEATED
+    if ids in REPEATED:
+        # neighbours of one id in icefall's files have alternative references
+        assert name.startswith("icefall lists") and role == "ref"
+        texts = {text for nbest in read for text in nbest.references}
+        assert texts == {one.reference for one in theirs}
+        return
     if role == "ref":
         given = [" ".join(nbest.references) for nbest in read]
     else:
