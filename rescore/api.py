@@ -72,7 +72,7 @@ def read(
         s2s: The first-pass column; `rank` for the order of the file.
         format: The name of the format, as `--format` has it; None to detect it.
         field: JSON, CSV, TSV: which key or column is text, score, id, ref or src, such
-            as `{"text": "hyp"}`.
+            as `{"text": "hyp"}`; `h*` stands for several columns of texts.
         nbest_size: Hypotheses per list, if no file says it.
         strict: Whether faults that are else repaired (bytes that are not UTF-8,
             repeated hypotheses) are errors.
@@ -389,7 +389,8 @@ def evaluate(
         words: A file of words as `--words`; None for the words of the weights.
         normaliser: What counts as the same word; None for the normaliser of the
             weights.
-        options: Further options of metrics and decisions, such as `tokenise="zh"`.
+        options: Further options of metrics and decisions, such as `tokenise="zh"`, and
+            `by="speaker"` for figures of groups.
 
     Raises:
         UserError: There are no lists, a list has no reference, or lacks a column that

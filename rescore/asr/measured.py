@@ -70,9 +70,11 @@ def measured_recordings(
 def _have_segments(
     references: Mapping[str, Recording], outputs: Mapping[str, Recording]
 ) -> bool:
-    """Return whether all references are STM, and all outputs CTM."""
+    """Return whether all references are STM, and all outputs CTM; a recording without
+    words may be either.
+    """
     return all(reference.segments for reference in references.values()) and all(
-        output.spoken for output in outputs.values()
+        output.spoken or not output.words for output in outputs.values()
     )
 
 

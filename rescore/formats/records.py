@@ -197,15 +197,22 @@ def options_by_system(path: str, options: ReadOptions) -> dict[str, ReadOptions]
     if not source.is_regular:
         raise UserError(f"{path}: is read once for each system; give a file")
     rows = 0
+    keys: set[str] = set()
     names: dict[str, None] = {}
     nameless = ""
     for record in objects_of(source):
         rows = record.number
+        keys |= keys_in(record.value)
         name = system_of(record.value, key)
         if name is not None:
             names[name] = None
         else:
             nameless = nameless or record.place
+    if not names:
+        found = ", ".join(sorted(keys))[:100]
+        raise UserError(
+            f"{path}: no column {key} (there are {found}); correct --field system=NAME"
+        )
     if len(names) < 2 or len(names) == rows:
         raise UserError(
             f"{path}: --field system={key} finds {counted(len(names), 'value')} in"
@@ -445,7 +452,8 @@ class Reading:
         shown = ", ".join(list(value)[:8])[:200] or "none"
         raise UserError(
             f"{place}: no hypotheses in the keys {shown} ({self.shape.title}); name"
-            " your keys with --field text=KEY, --field score=KEY, --field id=KEY"
+            " your keys with --field text=KEY, --field score=KEY, --field id=KEY; lists"
+            " within objects: --shape FILE"
         )
 
     def _facts(

@@ -430,7 +430,10 @@ class TextFile:
         pairing = paired(ours, theirs)
         if self._is_in_order(pairing):
             pairing = paired(ours, Side(None, self.path, len(by_id)))
-        if self.by_id is None:
+        is_any_known = any(place is not None for place in pairing.places)
+        if self.by_id is None and is_any_known:
+            pairing.check(self._noun, "lines begin with ids", OR_REMOVE)
+        elif self.by_id is None:
             pairing.check(self._noun, "lines begin with ids", OR_WORDS)
         else:
             pairing.check(self._noun)
@@ -476,6 +479,8 @@ IN_ORDER = "lines in order"
 """The form of lines without ids, in what is said of each set (`Understood`)."""
 OR_WORDS = "; give both the same ids, or --ref-format plain if these are words"
 """What to do if the first words of lines look like ids that nobody knows."""
+OR_REMOVE = "; add them, or give lists of the other utterances alone"
+"""What to do if some utterances have a text, and others have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -591,8 +596,8 @@ class _Text:
     def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
         """Raise an error that says where this format is of use."""
         raise UserError(
-            f"{source.name}: --format text is for 1-best texts with --ref, in `rescore"
-            " eval`"
+            f"{source.name}: 1-best texts, a single text for each utterance (--format"
+            f" text); to measure them: rescore eval {source.name} --ref FILE"
         )
 
 

@@ -91,8 +91,8 @@ class Fields(Declared):
     fields: KeysOfRoles = option(
         {},
         "JSON, CSV, TSV: the key or column KEY holds the ROLE: text, score, id, ref,"
-        " src, or a new column of scores. Example: text=hyp. With score=-KEY lower"
-        " values are better. Several columns of texts, such as text=h1 text=h2 or"
+        " src, system, or a new column of scores. Example: text=hyp. With score=-KEY"
+        " lower values are better. Several columns of texts, such as text=h1 text=h2 or"
         " text='h*', are a list; score=s1 score=s2 are their scores.",
         "--field",
         metavar="ROLE=KEY",
@@ -147,6 +147,9 @@ class Named:
 
         Args:
             fields: The values of --field.
+
+        Raises:
+            UserError: A key stands for several places.
         """
         keys = {}
         columns = {}
@@ -154,7 +157,13 @@ class Named:
         every = []
         for role in fields:
             of_role = keys_of(fields, role)
-            every += [Signed.of(key).key for key in of_role]
+            for key in of_role:
+                if "[]" in key:
+                    raise UserError(
+                        f"--field {role}={key}: [] stands for several places; describe"
+                        " the document with --shape FILE (docs/get-lists.md)"
+                    )
+                every.append(Signed.of(key).key)
             if f"{role}=".startswith(SYSTEM):  # Python gives the role alone
                 systems += of_role
             elif role in ROLES and role not in SEVERAL:
@@ -394,18 +403,19 @@ class Layout:
         """Return the keys of several hypotheses, each with its score."""
         named = self.named
         texts = named.matching(named.texts, names)
-        if len(texts) < 2:
-            return ()
         scores: list[Signed] = []
         for signed in named.scores:
             for key in named.matching([signed.key], names):
                 scores.append(Signed(key, signed.sign))
+        if len(texts) < 2 and len(scores) < 2:
+            return ()
         if not scores:
             return tuple((text, None) for text in texts)
         if len(scores) != len(texts):
+            shown = ", ".join(texts)[:60] or "none named"
             raise UserError(
-                f"--field gives {counted(len(texts), 'column')} of texts"
-                f" ({', '.join(texts)[:60]}) and {len(scores)} of scores"
+                f"--field gives {counted(len(texts), 'column')} of texts ({shown}) and"
+                f" {len(scores)} of scores"
                 f" ({', '.join(signed.key for signed in scores)[:60]}); give each text"
                 " its score, in the same order"
             )

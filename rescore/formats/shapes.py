@@ -183,6 +183,10 @@ _PATHS = (
 """Fields with one place each."""
 
 
+SCALES = ("log", "probability", "cost")
+"""What scores can be: the values of `scale`."""
+
+
 def shape_of(name: str, table: Mapping[str, Any], place: str) -> Shape:
     """Return the shape that a table of TOML describes.
 
@@ -200,6 +204,9 @@ def shape_of(name: str, table: Mapping[str, Any], place: str) -> Shape:
         if key not in known:
             hint = did_you_mean(key, known) or f"; keys are {', '.join(known)}"
             raise UserError(f"{place}: {key[:40]} is no key of a shape{hint}")
+        if key == "scale" and value not in SCALES:
+            able = ", ".join(SCALES)
+            raise UserError(f"{place}: scale is {value!r:.40}; give one of {able}")
         is_list = isinstance(getattr(Shape, key, None), tuple)
         values[key] = [value] if is_list and isinstance(value, str) else value
     shape = parsed(values, Shape, place)

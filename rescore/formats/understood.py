@@ -87,7 +87,10 @@ class Understood:
         number = len(nbest.hypotheses)
         if not self.lists:
             self.fewest = number
-            for name in nbest.hypotheses[0].scores:
+            names = dict.fromkeys(
+                name for one in nbest.hypotheses for name in one.scores
+            )
+            for name in names:
                 if name not in (FIRST_PASS, FORMER_FIRST_PASS):
                     self.columns.append(name)
         self.lists += 1

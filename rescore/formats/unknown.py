@@ -8,7 +8,7 @@ from rescore.formats.acoustic import IF_LISTS, numbered_texts
 from rescore.formats.ids import begin_with_ids
 from rescore.formats.source import Source, sniff
 from rescore.formats.tables import NUMBER
-from rescore.formats.text import split_trn
+from rescore.formats.text import are_rows, split_trn
 from rescore.parts import FORMATS
 
 LISTS = (
@@ -71,7 +71,8 @@ def unknown(source: Source) -> str:
             "the first line of a table names the columns; add a line such as"
             f" id,text,score before {first[:60]!r}"
         )
-    if begin_with_ids(whole_lines) or split_trn(first):
+    is_head = len(first.split()) == 1 and "," in first and are_rows(whole_lines)
+    if not is_head and (begin_with_ids(whole_lines) or split_trn(first)):
         maybe = IF_LISTS if numbered_texts(source) else ""
         return (
             "a 1-best text, with one text for each utterance; to measure it: rescore"

@@ -74,8 +74,8 @@ def warn_of_measurements(lists: Dataset) -> None:
     if measured:
         log.warning(
             "%scolumns that measure texts against the reference have no weight (%s);"
-            " if they are scores of another kind, name them with `rescore tune"
-            " --column`",
+            " if they are scores that read no reference, give them another name:"
+            " --field qe=COLUMN",
             lists.header.prefix,
             ", ".join(measured),
         )

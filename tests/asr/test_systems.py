@@ -15,6 +15,8 @@ from rescore.asr.outputs import (
     read_each,
     read_table_of_systems,
 )
+from rescore.dataset import Dataset
+from rescore.decision.mixture import system_texts
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions
 from rescore.nbest import NbestList
@@ -358,4 +360,30 @@ def test_rows_of_several_systems_are_for_combine_and_eval(
         rescore("convert", "all.csv", "--field", "system=model"),
         "--field system=model says that rows are of several systems; give the table to"
         " combine or eval",
+    )
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("b", "a"), ["b", "a"]),  # names of the table: their order
+        (("one", "two"), ["one", "two"]),
+    ],
+)
+def test_names_of_the_systems_of_a_table(
+    names: tuple[str, ...], expected: list[str], rescore: Run
+) -> None:
+    rows = "u1,a,right\nu1,b,wrong\nu2,b,wrong\nu2,a,right\nu3,a,right\nu3,b,wrong\n"
+    Path("rows.csv").write_text(f"id,model,text\n{rows}", encoding="utf-8")
+    options = [word for name in names for word in ("--name", name)]
+    command = ["combine", "rows.csv", "--field", "system=model", *options]
+    done = rescore(*command, "-o", "c.jsonl")
+    assert done.returncode == 0, done.stderr
+    said = {"one": "right", "a": "right", "two": "wrong", "b": "wrong"}
+    lists = read("c.jsonl")
+    assert Dataset.of(lists).header.systems == expected
+    for name in expected:
+        assert system_texts(lists, name) == [said[name]] * 3
+    assert ("system a of the table is called one (--name)" in done.stderr) == (
+        "one" in names
     )

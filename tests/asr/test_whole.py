@@ -776,3 +776,21 @@ def test_tables_with_fields_are_combined(rescore: Run, tmp_path: Path) -> None:
     refused = rescore("combine", "a.csv", "b.csv", "-o", "lists.jsonl")
     assert refused.returncode == 2
     assert "which column has the texts?" in refused.stderr
+
+
+def test_a_silent_recording_is_measured_by_segments_as_others_are(
+    rescore: Run,
+) -> None:
+    folder = Path("heard")
+    folder.mkdir()
+    (folder / "a.ctm").write_text("a 1 0.10 0.30 so\na 1 2.10 0.30 it\n")
+    (folder / "b.ctm").write_text("")
+    Path("ref.stm").write_text(
+        "a 1 s 0.00 1.00 so\na 1 s 2.00 3.00 it is\nb 1 s 0.00 1.00 no\n"
+    )
+    done = rescore("eval", "heard", "--whole", "--ref", "ref.stm")
+    assert done.returncode == 0, done.stderr
+    assert "aligned whole" not in done.stderr
+    assert done.stdout.splitlines()[1].split() == (
+        ["heard", "50.00", "0.00-100.00", "0", "2", "0", "4", "3"]
+    )

@@ -342,3 +342,53 @@ def test_what_explains_an_error_is_told_before_it(rescore: Run) -> None:
     told, error = done.stderr.splitlines()[-2:]
     assert "if clip is the utterance: --field id=clip" in told
     assert "utterance 1 is duplicated" in error
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (
+            "eval wide.csv",
+            "which column has the hypotheses? Say it with --field text=NAME (clip, h1,",
+        ),
+        (
+            "eval wide.csv --field text=h1 --field score=s1 --field score=s2",
+            "1 column of texts (h1) and 2 of scores (s1, s2)",
+        ),
+        (
+            "convert nested.jsonl --field text=call.said[].text",
+            "[] stands for several places; describe the document with --shape FILE",
+        ),
+        ("convert nested.jsonl", "lists within objects: --shape FILE"),
+        (
+            "eval long.csv --field system=backend",
+            "no column backend (there are backend_id, id, ref, transcript); correct",
+        ),
+        (
+            "run one.txt --ref one.ref",
+            "1-best texts, a single text for each utterance",
+        ),
+        (
+            "eval ten.jsonl --ref nine.txt",
+            "no reference for utterance 3 (1 of 3 missing); its lines begin with ids"
+            " such as 001, 002; add them, or give lists",
+        ),
+        ("eval nested.jsonl --shape odd.toml", "scale is 'confidence'; give one of"),
+    ],
+)
+def test_errors_say_what_to_do(command: str, message: str, rescore: Run) -> None:
+    files = {
+        "wide.csv": "clip,h1,h2,s1,s2\nt_0.wav,a b,a c,1,2\nt_1.wav,d,e,1,2\n",
+        "nested.jsonl": '{"call": {"said": [{"text": "a"}, {"text": "b"}]}}\n',
+        "long.csv": "id,backend_id,transcript,ref\nu1,x,a,a\nu1,y,b,a\nu2,x,c,c\n",
+        "one.txt": "utt-1 a b\nutt-2 c d\n",
+        "one.ref": "utt-1 a b\nutt-2 c d\n",
+        "ten.jsonl": "".join(f'{{"id": "{n}", "text": "a"}}\n' for n in (1, 2, 3)),
+        "nine.txt": "001 a\n002 a\n",
+        "odd.toml": 'results = "call.said[]"\ntext = "text"\nscale = "confidence"\n',
+    }
+    for name, content in files.items():
+        Path(name).write_text(content, encoding="utf-8")
+    done = rescore(*command.split())
+    assert done.returncode == 2 and message in done.stderr, done.stderr
+    assert "--ref-format" not in done.stderr

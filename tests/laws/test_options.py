@@ -884,7 +884,7 @@ UNREAD = {
     "combine lines2 lines3 --format csv": "which column has the hypotheses",
     "errors test.jsonl --decide mbr": "--decide needs --weights",
     "run test.jsonl --field score=-cost": "--field needs --format",
-    "run t.csv --field score=cost --field score=lm": "--field score=cost and score=lm",
+    "run t.csv --field score=cost --field score=lm": "and 2 of scores (cost, lm)",
     "score --text text --text words --lm ngram:one": "--text is given 2 times",
     "convert test.jsonl -o a.csv -o b.csv": "--output is given 2 times",
     "run test.jsonl --report a.json --report b.json": "--report is given 2 times",

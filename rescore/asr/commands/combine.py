@@ -244,8 +244,7 @@ def _lists(
             for name, lists in table.items():
                 systems.setdefault(name, []).extend(lists)
         _check_ids(systems)
-        names = system_names(list(systems), own.name or list(systems))
-        systems = dict(zip(names, systems.values(), strict=True))
+        systems = _named(systems, own.name)
         return _referred(combined(systems, words), inputs)
     names = system_names(own.systems, own.name)
     named = inputs.format_name
@@ -266,6 +265,25 @@ def _lists(
     )
     warnings.report()
     return _referred(combined(systems, words), inputs, files)
+
+
+def _named(
+    systems: dict[str, list[NbestList]], given: Sequence[str]
+) -> dict[str, list[NbestList]]:
+    """Return the systems of a table with the names of --name; in the order of --name,
+    if it has the names of the table.
+
+    Args:
+        systems: The lists of each system, by its name in the table.
+        given: The names that the user gives, or nothing.
+    """
+    if set(given) == systems.keys():
+        return {name: systems[name] for name in given}
+    names = system_names(list(systems), given or list(systems))
+    for old, new in zip(systems, names, strict=True):
+        if old != new:
+            log.info("system %s of the table is called %s (--name)", old, new)
+    return dict(zip(names, systems.values(), strict=True))
 
 
 def _check_ids(systems: Mapping[str, Sequence[NbestList]]) -> None:
