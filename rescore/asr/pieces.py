@@ -24,6 +24,7 @@ from rescore.formats.segments import (
     as_trn,
     first_alternative,
     goes_on,
+    is_comment,
     kind_of,
     segments,
     with_alternatives,
@@ -202,7 +203,7 @@ def _lines(source: Source, kind: str) -> File:
     if kind == "plain":
         check_ids([(line.place, line.text) for line in lines])
     if kind == "trn":
-        lines = [line for line in lines if not line.text.startswith(";;")]
+        lines = [line for line in lines if not is_comment(line.text)]
     texts = [Piece(stem, _words(line.text)) for line in lines] or [Piece(stem, [])]
     if kind != "trn":
         return File(source.name, stem, texts, _with_first_words(lines), kind == "kaldi")
@@ -221,7 +222,7 @@ def _check_trn(lines: Sequence[Segment]) -> None:
     Raises:
         UserError: A line has no id, and another has one.
     """
-    texts = [line for line in lines if not line.text.startswith(";;")]
+    texts = [line for line in lines if not is_comment(line.text)]
     without = [line.place for line in texts if as_trn(line) is None]
     if without and len(without) < len(texts):
         raise UserError(

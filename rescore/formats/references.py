@@ -28,7 +28,7 @@ from rescore.formats.ids import (
     paired,
     some,
 )
-from rescore.formats.segments import is_stm
+from rescore.formats.segments import is_comment, is_stm
 from rescore.formats.source import TAGS, InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
     add_once,
@@ -571,7 +571,7 @@ def _trn_texts(lines: Sequence[str], path: str) -> Texts | None:
     """
     texts: Texts = {}
     for number, line in enumerate(lines, 1):
-        if not line.strip() or line.lstrip().startswith(";;"):
+        if not line.strip() or is_comment(line):
             continue
         parts = split_trn(line)
         if parts is None:

@@ -21,8 +21,14 @@ from rescore.formats.subtitles import are_subtitles, cues
 from rescore.formats.text import split_id, split_trn, stem_of
 from rescore.formats.times import Span, spread
 
-COMMENT = ";;"
-"""The beginning of a comment in trn, CTM, STM and RTTM."""
+
+def is_comment(line: str) -> bool:
+    """Return whether a line of trn, CTM, STM or RTTM is a comment.
+
+    Args:
+        line: The line.
+    """
+    return line.lstrip().startswith(";;")
 
 
 class Segment(NamedTuple):
@@ -135,7 +141,7 @@ def _lines_of(head: str) -> list[str]:
     lines = [line.strip() for line in head.split("\n")]
     if len(head) >= HEAD // 2 and len(lines) > 2:
         lines.pop()  # it may be cut
-    return [line for line in lines if line and not line.startswith(COMMENT)]
+    return [line for line in lines if line and not is_comment(line)]
 
 
 def _timed_kind(lines: Sequence[str]) -> str:
@@ -174,7 +180,7 @@ def _kaldi(source: Source) -> Places:
 def _trn(source: Source) -> Places:
     """Yield each line of a trn; a line without an id in brackets has none."""
     for place in _plain(source):
-        if isinstance(place, str) or place.text.lstrip().startswith(COMMENT):
+        if isinstance(place, str) or is_comment(place.text):
             yield place if isinstance(place, str) else place.text
         else:
             yield as_trn(place) or place
@@ -234,14 +240,14 @@ def is_stm(lines: Sequence[str]) -> bool:
     Args:
         lines: Lines of a text; empty lines and comments do not count.
     """
-    filled = [line for line in lines if line.strip() and not line.startswith(COMMENT)]
+    filled = [line for line in lines if line.strip() and not is_comment(line)]
     return bool(filled) and all(map(_STM.fullmatch, filled))
 
 
 def _stm(source: Source) -> Places:
     """Yield each segment of an STM."""
     for number, line in enumerate(source.lines(), 1):
-        if not line.strip() or line.startswith(COMMENT):
+        if not line.strip() or is_comment(line):
             yield line
             continue
         place = f"{source.name}: line {number}"
@@ -277,7 +283,7 @@ def _rttm(source: Source) -> Places:
     for place, line in source.filled():
         cells = line.split()
         if cells[0] != "LEXEME":
-            others += not line.startswith(COMMENT)
+            others += not is_comment(line)
             yield line
             continue
         if len(cells) < _RTTM_FIELDS:
@@ -364,7 +370,7 @@ MOST_WORDS = 200
 def _ctm(source: Source) -> Places:
     """Yield the words of a CTM, and its marks of alternatives."""
     for number, line in enumerate(source.lines(), 1):
-        if not line.strip() or line.lstrip().startswith(COMMENT):
+        if not line.strip() or is_comment(line):
             yield line
         else:
             yield _ctm_word(line, f"{source.name}: line {number}")

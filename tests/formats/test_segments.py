@@ -175,3 +175,23 @@ def test_alternatives_stand_together(tmp_path: Path) -> None:
     assert [len(block) for block in blocks] == [1, 6, 1]
     first = [[word.text for word in first_alternative(block)] for block in blocks]
     assert first == [["a"], ["b"], ["e"]]
+
+
+@pytest.mark.parametrize("mark", [";; a comment", "  ;; a comment"])
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("f.trn", "an owl (u-1)"),
+        ("f.ctm", "f 1 0.10 0.30 owl"),
+        ("f.stm", "f 1 s 0.00 1.00 owl"),
+        ("f.rttm", "LEXEME f 1 0.10 0.30 owl lex s 1"),
+    ],
+)
+def test_comments_are_no_words(name: str, line: str, mark: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_text(f"{mark}\n{line}\n{mark}\n", encoding="utf-8")
+    source = Source(path)
+    read = [
+        one for one in segments(source, kind_of(source)) if isinstance(one, Segment)
+    ]
+    assert len(read) == 1 and "comment" not in read[0].text
