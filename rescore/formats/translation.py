@@ -218,11 +218,14 @@ class _Moses(RowFormat):
                     f"{place}: expected `id ||| hypothesis ||| features ||| total`,"
                     f" found {counted(len(cells), 'column')}"
                 )
-            total = as_number(cells[3], place)
-            scores = _features(cells[2], place)
-            alignment = " ||| ".join(cells[4:])
+            name, hypothesis, features_cell, total, *beside = cells
             yield Row(
-                cells[0], place, cells[1], scores, total=total, alignment=alignment
+                name,
+                place,
+                hypothesis,
+                _features(features_cell, place),
+                total=as_number(total, place),
+                alignment=" ||| ".join(beside),
             )
 
     def check(self, lists: Iterable[NbestList], path: str) -> None:

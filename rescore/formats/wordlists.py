@@ -116,7 +116,7 @@ def _biased_text(line: str) -> BiasedText | None:
 
 LARGEST_WEIGHT = 100
 """Weights of hotwords are at most this large in FunASR; a larger number is a word."""
-_WEIGHTED = re.compile(r"(.*\S)\s+(\d{1,3}(?:\.\d{1,9})?)", re.DOTALL)
+_WEIGHTED = re.compile(r"(.*\S)\s+(?P<weight>\d{1,3}(?:\.\d{1,9})?)", re.DOTALL)
 """A hotword of FunASR: `term 20`."""
 _SCORE = re.compile(r":-?\d{1,6}(?:\.\d{0,9})?|#\d{0,3}\.\d{1,9}")
 """The score (`:2.5`) or the threshold (`#0.25`) of a hotword of sherpa or icefall."""
@@ -168,7 +168,7 @@ def without_weights(lines: Sequence[str]) -> Hotwords:
     terms = []
     for line in lines:
         match = _WEIGHTED.fullmatch(line)
-        if match is None or has_arrow(line) or float(match[2]) > LARGEST_WEIGHT:
+        if match is None or has_arrow(line) or float(match["weight"]) > LARGEST_WEIGHT:
             return Hotwords([*lines], "")
         terms.append(match[1])
     if len(set(terms)) < len(terms):

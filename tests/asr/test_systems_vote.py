@@ -480,7 +480,7 @@ def test_rows_of_brain_to_text_are_systems(rescore: Run, tmp_path: Path) -> None
     (tmp_path / "short.rows").write_text(short, encoding="utf-8")
     assert_one_line_error(
         rescore("combine", "seed0/dev.rows", "short.rows"),
-        "60 utterances such as 1, and 59",
+        "60 utterances such as 1, 2, and 59 such as 1, 2",
     )
 
 

@@ -146,6 +146,19 @@ SCENARIOS = {
     "RunConfig.words": Scenario(WORDY, ("--words", "more"), ("--words", "words")),
     "RunConfig.tokenise": Scenario((*RUN, "--metric", "bleu"), ("--tokenize", "char")),
     "InputOptions.ref": Scenario(RUN, ("--ref", "ref")),
+    "InputOptions.scores": Scenario(
+        (*PLAIN, "--folds", "3", "--scores", "qe.csv"),
+        ("--scores", "more.csv"),
+        ("--scores", "qe.csv"),
+    ),
+    "DevLists.dev_scores": Scenario(
+        (
+            *(*PLAIN, "--dev", "plain-dev.jsonl", "--scores", "qe.csv"),
+            *("--dev-scores", "qe-dev.csv"),
+        ),
+        ("--dev-scores", "more-dev.csv"),
+        ("--dev-scores", "qe-dev.csv"),
+    ),
     "InputOptions.src": Scenario((*RUN, "--metric", "wer"), ("--src", "ref")),
     "InputOptions.ref_format": Scenario(TEXT, ("--ref-format", "plain")),
     "InputOptions.format_name": Scenario(
@@ -206,6 +219,7 @@ NOT_HERE = {
     "LanguageModelOptions.workers": "needs Ray",
     "TunedWeights.force_weights": "without it there is an error in place of figures",
     "InputOptions.allow_missing": "without it there is an error in place of figures",
+    "InputOptions.merge": "without it there is an error in place of figures",
 }
 """Options whose scenario is elsewhere: settings of metrics and fingerprints of models
 hold them (tests/metrics/test_open_asr.py, tests/mt, tests/large, tests/scoring).
@@ -251,6 +265,18 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def write_scores(path: Path, lists: Sequence[dict[str, Any]], seed: int) -> None:
+    """Write a file of --scores: more wrong words give a lower number."""
+    draw = random.Random(seed)
+    rows = ["id,rank,qe"]
+    for entry in lists:
+        right = entry["ref"].split()
+        for rank, hyp in enumerate(entry["hyps"], 1):
+            wrong = len(right) - len(set(right).intersection(hyp["text"].split()))
+            rows.append(f"{entry['id']},{rank},{-wrong - draw.random():.3f}")
+    write_lines(path, rows)
+
+
 def write_files(folder: Path, models: dict[str, Path]) -> None:
     """Write the files of the scenarios."""
     lists = some_lists(1)
@@ -262,6 +288,9 @@ def write_files(folder: Path, models: dict[str, Path]) -> None:
         plain = [entry | {"columns": {}} for entry in entries]
         name = f"plain-{name}".strip("-")
         write_lines(folder / f"{name}.jsonl", map(json.dumps, plain))
+    for name, entries in (("", some_lists(1)), ("-dev", some_lists(2, 16))):
+        write_scores(folder / f"qe{name}.csv", entries, 3)
+        write_scores(folder / f"more{name}.csv", entries, 4)
     lists = some_lists(1)
     other = [entry | {"hyps": entry["hyps"][1:]} for entry in lists]
     write_lines(folder / "other.jsonl", map(json.dumps, other))

@@ -209,7 +209,7 @@ def test_streams(rescore_process: Process, tmp_path: Path) -> None:
 
     assert "ä \u2713" in shell(f"{command} convert l.json").stdout.decode("utf-8")
     for line, status in (
-        (f"{command} convert l.json > /dev/full", 2),
+        (f"{command} convert -q l.json > /dev/full", 2),
         (f"{command} convert - <&-", 2),
         (f"printf '\\xff' | {command} convert -", 2),
         (f"printf '\\xff' | {command} score --text - --lm tta --strict", 2),
@@ -378,7 +378,8 @@ def on_a_full_disk(
 
 def test_a_full_disk(tmp_path: Path) -> None:
     write_json(tmp_path / "l.json", {f"u{index}": ENTRY for index in range(2000)})
-    done = on_a_full_disk(tmp_path, 20_000, "convert", "l.json", "-o", "out.jsonl")
+    command = ["convert", "-q", "l.json", "-o", "out.jsonl"]
+    done = on_a_full_disk(tmp_path, 20_000, *command)
     assert_one_line_error(done, "out.jsonl: cannot be written")
     assert [path.name for path in tmp_path.iterdir()] == ["l.json"]
 
