@@ -43,6 +43,7 @@ from tests.conftest import (
     run_main,
     some_lists,
 )
+from tests.formats import scorers
 from tests.large.speech_models import build_speech, sound
 from tests.large.test_huggingface import build as causal_model
 from tests.large.test_seq2seq import build as translation_model
@@ -378,6 +379,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
     _recordings(folder)
     _brain_to_text(folder)
     _speech(folder)
+    _tables(folder)
     _tones(folder / "speech")
     first = lists[0].references[0].split()[0]
     (folder / "terms.txt").write_text(f"kubectl\n{first}\n", encoding="utf-8")
@@ -388,6 +390,35 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
         shutil.copy(folder / "ref.trn", folder / name)
     shutil.copy(folder / "dev.ref.trn", folder / "dev.trn")
     return folder
+
+
+def _tables(folder: Path) -> None:
+    """Write the tables, scores and files of other scorers that pages name."""
+    for name in ("dev", "test"):
+        lists = formats.read([folder / f"{name}.json"])
+        scores = ["id,rank,qe"]
+        for nbest in lists:
+            for rank, one in enumerate(nbest.hypotheses, 1):
+                one.scores["qe"] = -float(rank)
+                scores.append(f"{nbest.id},{rank},{-rank}")
+        formats.write(lists, str(folder / f"{name}.csv"))
+        (folder / f"{name}.qe.csv").write_text("\n".join(scores), encoding="utf-8")
+    wide = "id,h1,h2,s1,s2,ref\nu1,an owl,a cowl,-1,-2,an owl\n"
+    (folder / "wide.csv").write_text(wide, encoding="utf-8")
+    rows = "u1,a,an owl,an owl\nu1,b,a cowl,an owl\nu2,a,it,it\nu2,b,it,it\n"
+    (folder / "all.csv").write_text(f"id,backend_id,text,ref\n{rows}", encoding="utf-8")
+    for number in (1, 2):
+        shutil.copy(folder / "test.jsonl", folder / f"seed{number}.jsonl")
+    (folder / "hyp.tsv").write_text("u-1 an owl hoots\n", encoding="utf-8")
+    biased = 'u-1\tan owl hoots\t["owl"]\t["owl", "cowl"]\n'
+    (folder / "test-clean.biasing_100.tsv").write_text(biased, encoding="utf-8")
+    said = [("anna-1", ("an owl", "a owl")), ("ben-1", ("it", "it"))]
+    (folder / "wer_test.txt").write_text(scorers.speechbrain(said), encoding="utf-8")
+    (folder / "errs-test.txt").write_text(scorers.icefall(said), encoding="utf-8")
+    for name in ("a", "b"):
+        (folder / "exp" / name).mkdir(parents=True)
+        result = folder / "exp" / name / "result.txt"
+        result.write_text(scorers.sclite(said), encoding="utf-8")
 
 
 def _speech(folder: Path) -> None:
