@@ -14,11 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Protocol
 
-from rescore.columns import (
-    FIRST_PASS,
-    FROM_FILE,
-    SUM,
-)
+from rescore.columns import FIRST_PASS, FROM_FILE, SUM
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
 from rescore.files import shown

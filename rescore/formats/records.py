@@ -274,7 +274,7 @@ class Reading:
         self.layout = Layout(self.shape, records()[GENERIC], named)
         self._folder: Path = source.path.parent
         self._told = source.roles
-        """What is told of the roles: of the first record, and of its hypotheses."""
+        """The roles of the keys of the first record and its hypotheses, for users."""
         self._warnings = source.warnings
         self._is_listed = options.first_pass != FIRST_PASS
         self._timed = [one for one in shipped().values() if one.format == name]
@@ -338,7 +338,14 @@ class Reading:
             value = {**value, key: ""}
         if isinstance(value[key], str):
             return [self._single(value, key, roles, about)]
-        rows = list(self._listed(value, key, roles, place))
+        return self._one_list(
+            value, list(self._listed(value, key, roles, place)), about
+        )
+
+    def _one_list(self, value: Any, rows: list[Row], about: Row) -> list[Row]:
+        """Return the hypotheses of a record as one list, with what the record says of
+        the utterance, which stands alone if there are no hypotheses.
+        """
         about.fields = self._facts(value, rows)
         for row in rows:
             _join(row, about)
@@ -392,12 +399,7 @@ class Reading:
         if not rows:
             self._warnings.add("row", WITHOUT_TEXTS, place)
             rows.append(Row("", place, ""))
-        about = self._about(value, roles, number, place)
-        about.fields = self._facts(value, rows)
-        for row in rows:
-            _join(row, about)
-            about.joins = Joins.SAME_ID
-        return rows
+        return self._one_list(value, rows, self._about(value, roles, number, place))
 
     def roles_of(self, value: Mapping[str, Any]) -> Roles:
         """Return the roles of the keys of a record."""

@@ -63,6 +63,15 @@ class References:
     format: str | None = None
     """`kaldi`, `trn`, `plain`; None detects the format from the contents."""
 
+    @classmethod
+    def of(cls, files: str | Path | References) -> References:
+        """Return files as a user names them: a path is a file whose format is detected.
+
+        Args:
+            files: The files, or the path of one.
+        """
+        return files if isinstance(files, References) else cls((str(files),))
+
 
 def read_references(
     references: str | Path | References | Sequence[TextFile],
@@ -119,13 +128,8 @@ def open_references(
     """
     if isinstance(references, Sequence) and not isinstance(references, str):
         return list(references)
-    named = references.format if isinstance(references, References) else None
-    return [TextFile(Source(path, warnings), named) for path in paths_of(references)]
-
-
-def paths_of(files: str | Path | References) -> tuple[str, ...]:
-    """Return the paths of files of references or source texts."""
-    return files.paths if isinstance(files, References) else (str(files),)
+    named = References.of(references)
+    return [TextFile(Source(path, warnings), named.format) for path in named.paths]
 
 
 def known_ids(files: Iterable[TextFile]) -> set[str]:
@@ -199,12 +203,11 @@ def with_sources(
             lists.
     """
     warnings = InputWarnings(strict)
-    if not isinstance(sources, References):
-        sources = References((str(sources),))
-    (path,) = sources.paths
-    named = sources.format if sources.format == "trn" else None
+    named = References.of(sources)
+    (path,) = named.paths
+    form = named.format if named.format == "trn" else None
     source = Source(path, warnings)
-    file = TextFile(source, named, sources=True, lines_as=sources.format)
+    file = TextFile(source, form, sources=True, lines_as=named.format)
     if not file.of_lists and is_called_table(path):
         raise UserError(
             f"{path}: the first line names no columns id and src; name them so"

@@ -13,12 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from rescore.errors import UserError, did_you_mean
 from rescore.files import parsed
 from rescore.formats import paths
 
+Scale = Literal["log", "probability", "cost"]
+"""What scores can be."""
 NUMBER = "#"
 """The channel of a result that is called after its place, from 1."""
 
@@ -75,7 +77,7 @@ class Shape:
     """Whether the service leaves out texts that are empty."""
     score: tuple[str, ...] = ()
     """In a part: the score; several numbers, also of several parts, are added."""
-    scale: Literal["log", "probability", "cost"] = "log"
+    scale: Scale = "log"
     """What a score is: a natural log, a probability (0 is no score), or a cost."""
     mean_of: str = ""
     """In a part: tokens; the score is a mean over these and the end of the text."""
@@ -183,10 +185,6 @@ _PATHS = (
 """Fields with one place each."""
 
 
-SCALES = ("log", "probability", "cost")
-"""What scores can be: the values of `scale`."""
-
-
 def shape_of(name: str, table: Mapping[str, Any], place: str) -> Shape:
     """Return the shape that a table of TOML describes.
 
@@ -204,8 +202,8 @@ def shape_of(name: str, table: Mapping[str, Any], place: str) -> Shape:
         if key not in known:
             hint = did_you_mean(key, known) or f"; keys are {', '.join(known)}"
             raise UserError(f"{place}: {key[:40]} is no key of a shape{hint}")
-        if key == "scale" and value not in SCALES:
-            able = ", ".join(SCALES)
+        if key == "scale" and value not in get_args(Scale):
+            able = ", ".join(get_args(Scale))
             raise UserError(f"{place}: scale is {value!r:.40}; give one of {able}")
         is_list = isinstance(getattr(Shape, key, None), tuple)
         values[key] = [value] if is_list and isinstance(value, str) else value
