@@ -291,7 +291,7 @@ def resolved(path: Path) -> Path:
 
 
 Identity = tuple[int, int]
-"""What names a file, whatever paths and links lead to it: its device and its inode."""
+"""The device and the inode of a file, which are equal for all paths and links to it."""
 
 
 def identity(path: str | Path) -> Identity | None:

@@ -335,7 +335,7 @@ def _own_numbers(
     Args:
         value: The hypothesis.
         place: Its place, for messages.
-        warnings: Counts what is no number, which a hypothesis cannot hold.
+        warnings: Counts values that are no numbers: a hypothesis cannot hold them.
     """
     numbers = {}
     for key in value.keys() - _OF_HYPOTHESES:

@@ -73,8 +73,9 @@ class _Pages(RowFormat):
         """Yield the best --nbest-size (100) different texts of each line.
 
         The score of a text is the sum of the logs of the confidences of its parts;
-        alternatives without confidences have minus the log of their rank. The id is
-        that of the line; of several files, behind the name of the file.
+        alternatives without confidences have minus the log of their rank. The id of a
+        text is the id of its line; if several files are read, the name of the file
+        stands before it.
 
         Args:
             source: A page, several pages in one file, or a folder.

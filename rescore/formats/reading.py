@@ -79,7 +79,7 @@ class Format(Protocol):
     - `write(lists, path)`: writes lists; with a true `holds_choice`, it gets the
       combined scores of reranked lists.
     - `has_references`, `translates`: whether `--ref` and `--src` read such files.
-    - `texts(source, role)`: yields these texts, if they are not those of the lists.
+    - `texts(source, role)`: yields these texts, if the lists do not hold them.
     - `has_means`: whether lists may have the column `sum` beside means.
     """
 

@@ -479,7 +479,7 @@ class TextFile:
 
 
 IN_ORDER = "lines in order"
-"""The form of lines without ids, in what is said of each set (`Understood`)."""
+"""The form of lines without ids, in the line about each set (`Understood`)."""
 OR_WORDS = "; give both the same ids, or --ref-format plain if these are words"
 """What to do if the first words of lines look like ids that nobody knows."""
 OR_REMOVE = "; add them, or give lists of the other utterances alone"
@@ -513,7 +513,7 @@ class PairedTexts:
         return texts
 
     def tell(self) -> None:
-        """Tell how ids were matched, unless what is said of each set tells it."""
+        """Tell how ids were matched, unless the line about the set (`Understood`) does."""
         if self.file.is_of_references and self.file.form == IN_ORDER:
             return
         self.pairing.tell()
