@@ -97,7 +97,7 @@ class File(NamedTuple):
         return is_by_id and names[:1] == ["1"] and are_numbers(names)
 
     def as_recording(self) -> list[Piece]:
-        """Return the pieces with the name of the file as the name of their recording."""
+        """Return the pieces with the name of the file as their recording."""
         # times of utterances may count from the start of the utterance
         is_id = len(self.pieces) > 1
         named = [piece._replace(name=self.stem, is_id=is_id) for piece in self.pieces]

@@ -513,7 +513,7 @@ class PairedTexts:
         return texts
 
     def tell(self) -> None:
-        """Tell how ids were matched, unless the line about the set (`Understood`) does."""
+        """Tell how ids were matched, unless the line about the set does."""
         if self.file.is_of_references and self.file.form == IN_ORDER:
             return
         self.pairing.tell()
