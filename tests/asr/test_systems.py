@@ -387,3 +387,5 @@ def test_names_of_the_systems_of_a_table(
     assert ("system a of the table is called one (--name)" in done.stderr) == (
         "one" in names
     )
+    again = rescore(*command, "--name", names[0], "-o", "c.jsonl")
+    assert "there are 2 systems, but 3 --name; give one each" in again.stderr

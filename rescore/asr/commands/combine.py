@@ -277,7 +277,7 @@ def _named(
         systems: The lists of each system, by its name in the table.
         given: The names that the user gives, or nothing.
     """
-    if set(given) == systems.keys():
+    if sorted(given) == sorted(systems):
         return {name: systems[name] for name in given}
     names = system_names(list(systems), given or list(systems))
     for old, new in zip(systems, names, strict=True):
