@@ -514,7 +514,8 @@ class PairedTexts:
 
     def tell(self) -> None:
         """Tell how ids were matched, unless the line about the set does."""
-        if self.file.is_of_references and self.file.form == IN_ORDER:
+        is_in_order = self.pairing.theirs.ids is None
+        if self.file.is_of_references and is_in_order:
             return
         self.pairing.tell()
 

@@ -329,7 +329,7 @@ def test_a_pair_has_one_answer(form: Any, change: str, tmp_path: Path) -> None:
             assert_one_answer(form, lists, references, expected)
 
 
-@pytest.mark.parametrize(("form", "kind"), product((*LISTS, *NUMBERED), IDS))
+@pytest.mark.parametrize(("form", "kind"), list(product((*LISTS, *NUMBERED), IDS)))
 def test_lines_without_ids(form: Any, kind: str, tmp_path: Path) -> None:
     """Only lists without ids are paired by order, if the numbers are equal."""
     is_numbered = form in NUMBERED or kind in ("numbers", "lines")
