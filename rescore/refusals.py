@@ -452,9 +452,10 @@ def _check_output(one: Typed, written: dict[str, str]) -> None:
         where = f"both write to {one.value}"
         if one.value == "-":
             where = "cannot both go to stdout"
-        raise OptionError(
-            f"{written[place]} and {one.flag} {where}; give each a file of its own"
-        )
+        both = f"{written[place]} and {one.flag}"
+        if one.flag == written[place]:
+            both = f"two {one.flag}"
+        raise OptionError(f"{both} {where}; give each a file of its own")
     if one.about.may_write is not None:
         one.about.may_write(one.value)
     path = Path(one.value)

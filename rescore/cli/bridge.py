@@ -244,6 +244,8 @@ def _settings_of_value(entry: Field, hint: _Hint) -> dict[str, Any]:
         "multiple": hint.several,
         "metavar": _metavar(about, kind),
     }
+    if hint.several and entry.default:
+        settings["default"] = entry.default
     if not (hint.optional or hint.several or about.required):
         settings |= {"default": entry.default, "show_default": True}
     if get_origin(kind) is tuple:  # of two values

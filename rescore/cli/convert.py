@@ -19,9 +19,9 @@ def _format(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Conversion(options.Lists):
-    output: str = written_file(
-        "-",
-        "File (also .gz) or folder to write; - is stdout.",
+    output: tuple[str, ...] = written_file(
+        ("-",),
+        "File (also .gz) or folder to write; - is stdout. May be repeated.",
         "-o",
         "--output",
         metavar="PATH",
@@ -52,8 +52,11 @@ def command(
     A warning names the data that the new format cannot hold.
     """
     if own.to is None:
-        check_output(own.output)
+        for path in own.output:
+            check_output(path)
     lists = inputs.read(own.nbest)
     plan = pipeline.resolve(options.configured(config), lists, measures=False)
     lists = list(pipeline.expand(plan, lists))
-    formats.write(undo.undone(lists), own.output, own.to)
+    lists = undo.undone(lists)
+    for path in own.output:
+        formats.write(lists, path, own.to)

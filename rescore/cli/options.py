@@ -554,19 +554,19 @@ class DetokenizeOption(Declared):
 class RerankedOutputs(DetokenizeOption):
     """Where reranked lists and texts go."""
 
-    output: str | None = written_file(
-        None,
+    output: tuple[str, ...] = written_file(
+        (),
         "Write the reranked lists: .jsonl, .json, .csv, ..., also .gz or .xz; - is"
-        " stdout.",
+        " stdout. May be repeated.",
         "-o",
         "--output",
         common=True,
         may_write=check_output,
     )
-    best: str | None = written_file(
-        None,
+    best: tuple[str, ...] = written_file(
+        (),
         "Write the 1-best texts: .trn, .ctm, .srt, .vtt, .txt (plain lines), else Kaldi"
-        " text.",
+        " text. May be repeated.",
         common=True,
         may_write=check,
     )
@@ -593,9 +593,7 @@ class RerankedOutputs(DetokenizeOption):
     @property
     def needs_word_times(self) -> bool:
         """Whether the times of words in the lists are written."""
-        if self.best is None or self.segments is not None:
-            return False
-        return _is_timed(self.best)
+        return self.segments is None and any(map(_is_timed, self.best))
 
     def times(self) -> Times:
         """Return the times of utterances in --segments; None without --segments.
@@ -603,10 +601,11 @@ class RerankedOutputs(DetokenizeOption):
         Raises:
             UserError: An output cannot be written.
         """
-        if self.best is None or self.segments is None:
+        if self.segments is None:
             return None
         times = Segments(self.segments)
-        check(self.best, times)
+        for path in self.best:
+            check(path, times)
         return times
 
     def check_lists(
@@ -622,10 +621,11 @@ class RerankedOutputs(DetokenizeOption):
         Raises:
             UserError: An output cannot hold them.
         """
-        if self.output:
-            lists = checked_lists(lists, self.output)
-        if isinstance(lists, Sequence) and self.best:
-            check(self.best, times, lists)
+        for path in self.output:
+            lists = checked_lists(lists, path)
+        if isinstance(lists, Sequence):
+            for path in self.best:
+                check(path, times, lists)
         return lists
 
 

@@ -51,25 +51,35 @@ class Reranking(
             times: The times of utterances in --segments; None without --segments.
         """
         best = self.best
-        if best is None and not self.output:
-            best = "-"
+        if not (best or self.output):
+            best = ("-",)
+        writers = []
         with ExitStack() as stack:
-            if best:
-                file = stack.enter_context(formats.opened(best))
-                texts = _Texts(formats.BestWriter(best, file, times), self.plain)
+            for path in best:
+                file = stack.enter_context(formats.opened(path))
+                texts = _Texts(path, formats.BestWriter(path, file, times), self.plain)
                 ranked = texts.written(ranked)
-            if self.output:
-                lists = options.RankedLists(ranked)
-                formats.write(self._kept(lists), self.output)
-                lists.report(self.output)
-            else:
-                deque(ranked, maxlen=0)
-            if best:
+                writers.append(texts)
+            self._write_lists(ranked)
+            for texts in writers:
                 texts.writer.close()
-        if best and best != "-":
-            number = counted(texts.number, "text")
-            change = change_of(texts.changed, texts.baseline)
-            log.info("%s: %s, %s %s", best, number, f"{texts.changed:,}", change)
+        for texts in writers:
+            texts.tell()
+
+    def _write_lists(self, ranked: Iterator[tuple[NbestList, str]]) -> None:
+        """Write the lists of a stream. The lists of several files are held in memory.
+
+        Args:
+            ranked: Sorted lists with the texts chosen for them.
+        """
+        pairs: Iterable[tuple[NbestList, str]] = ranked
+        if len(self.output) > 1:
+            pairs = list(ranked)
+        for path in self.output:
+            lists = options.RankedLists(pairs)
+            formats.write(self._kept(lists), path)
+            lists.report(path)
+        deque(ranked, maxlen=0)  # what no file of lists has read
 
     def _kept(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
         """Yield the lists with the hypotheses that are written."""
@@ -78,16 +88,20 @@ class Reranking(
 
 
 class _Texts:
-    """The 1-best texts, which are written while lists pass."""
+    """The 1-best texts, which are written to a file while lists pass."""
 
-    def __init__(self, writer: formats.BestWriter, plain: Callable[[str], str]) -> None:
+    def __init__(
+        self, path: str, writer: formats.BestWriter, plain: Callable[[str], str]
+    ) -> None:
         """Begin to write.
 
         Args:
+            path: The file, for the message.
             writer: Writes the texts.
             plain: Returns a text as it is written.
         """
         self.writer = writer
+        self._path = path
         self.number = 0
         self.changed = 0
         """Texts that differ from the first pass."""
@@ -111,6 +125,14 @@ class _Texts:
             if text != _first_text(nbest):
                 self.changed += 1
             yield nbest, text
+
+    def tell(self) -> None:
+        """Log how many texts the file has, and how many differ from the first pass."""
+        if self._path == "-":
+            return
+        number = counted(self.number, "text")
+        change = change_of(self.changed, self.baseline)
+        log.info("%s: %s, %s %s", self._path, number, f"{self.changed:,}", change)
 
 
 def _first_text(nbest: NbestList) -> str:

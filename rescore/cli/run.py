@@ -71,13 +71,13 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
             times: The times of utterances in --segments; None without --segments.
         """
 
-        if self.output:
+        for path in self.output:
             lists = options.RankedLists(outcome.decided.sorted_lists())
-            formats.write(lists, self.output)
-            lists.report(self.output)
-        if self.best:
-            with formats.opened(self.best) as file:
-                formats.write_best(self.best, self.pairs(outcome), file, times)
+            formats.write(lists, path)
+            lists.report(path)
+        for path in self.best:
+            with formats.opened(path) as file:
+                formats.write_best(path, self.pairs(outcome), file, times)
         self.write_details(outcome.results.details)
         if self.save_weights:
             outcome.weights.save(Path(self.save_weights))

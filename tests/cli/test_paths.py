@@ -114,3 +114,27 @@ def test_links_that_lead_in_a_circle(rescore: Run, tmp_path: Path) -> None:
             rescore("convert", "lists.json", "-o", output),
             "Too many levels of symbolic links",
         )
+
+
+def test_lists_and_texts_go_to_several_files(
+    rescore: Run, files: dict[str, bytes], tmp_path: Path
+) -> None:
+    """Each of several files has what it has alone."""
+
+    def written(*names: str) -> list[bytes]:
+        return [(tmp_path / name).read_bytes() for name in names]
+
+    lists = ("-o", "a.csv", "-o", "a.jsonl")
+    texts = ("--best", "a.trn", "--best", "a.txt")
+    for command in ("run", "rerank", "convert"):
+        for name in ("1.csv", "1.jsonl"):
+            rescore(command, "l.json", "-o", name)
+        rescore(command, "l.json", *lists)
+        assert written("a.csv", "a.jsonl") == written("1.csv", "1.jsonl")
+        if command == "convert":
+            continue
+        for name in ("1.trn", "1.txt"):
+            rescore(command, "l.json", "--best", name)
+        rescore(command, "l.json", *lists, *texts)
+        assert written("a.trn", "a.txt") == written("1.trn", "1.txt")
+        assert written("a.csv", "a.jsonl") == written("1.csv", "1.jsonl")
