@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rescore.parts import KINDS, LESSONS
 from tests.conftest import ROOT
+from tests.sources import PACKAGE, nodes
 
 LAYERS = [
     ["__main__"],
@@ -76,7 +77,7 @@ def imports(path: Path) -> Iterator[str]:
     """What a module imports, wherever and for whomever: also in a function, and what
     only type checkers see.
     """
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -90,7 +91,7 @@ def name_of(path: Path) -> str:
     )
 
 
-MODULES = {name_of(path): path for path in sorted((ROOT / "rescore").rglob("*.py"))}
+MODULES = {name_of(path): path for path in PACKAGE}
 
 
 def modules() -> list[Path]:
@@ -167,7 +168,7 @@ def test_the_core_names_no_system_of_the_research_wing() -> None:
             continue
         strings = {
             node.value
-            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            for node in nodes(path)
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
         }
         if strings & names:
@@ -184,7 +185,7 @@ def public_names() -> dict[str, set[str]]:
 
 def names_from_the_package(path: Path) -> Iterator[tuple[str, str]]:
     """Each name that a module imports from modules of rescore, and its module."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
             "rescore"
         ):
@@ -336,11 +337,7 @@ module that may.
 
 def test_formats_alternatives_and_ids_are_told_in_one_place() -> None:
     texts = {
-        name: [
-            node.value
-            for node in ast.walk(ast.parse(path.read_text("utf-8")))
-            if isinstance(node, ast.Constant)
-        ]
+        name: [node.value for node in nodes(path) if isinstance(node, ast.Constant)]
         for name, path in MODULES.items()
     }
     for mark, place in TOLD.items():
@@ -362,7 +359,7 @@ def test_one_function_tells_ids_and_trn() -> None:
     places = {
         f"{name}.{node.name}"
         for name, path in MODULES.items()
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef) and names.fullmatch(node.name)
     }
     assert places == {

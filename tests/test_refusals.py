@@ -29,7 +29,7 @@ from rescore.refusals import (
     check_road,
     named,
 )
-from tests.conftest import ROOT
+from tests.sources import PACKAGE, nodes
 
 OPTIONS = {entry.name: entry for entry in flattened(RunConfig.declared())}
 """All options of an experiment, with those of parts."""
@@ -57,18 +57,21 @@ def test_a_road_takes_an_option_or_names_it(road: str, name: str) -> None:
     assert road in str(error.value)
 
 
+ROOT_CONTEXT = click.Context(cli, help_option_names=["-h", "--help"])
+"""Commands below one context make their parameters once."""
+
+
 def commands() -> list[tuple[str, click.Command]]:
-    context = click.Context(cli, help_option_names=["-h", "--help"])
     found = []
-    for name in cli.list_commands(context):
-        command = cli.get_command(context, name)
+    for name in cli.list_commands(ROOT_CONTEXT):
+        command = cli.get_command(ROOT_CONTEXT, name)
         assert command is not None
         found.append((name, command))
     return found
 
 
 def entries_of(command: click.Command) -> dict[str, Field]:
-    context = click.Context(command, help_option_names=["-h", "--help"])
+    context = click.Context(command, ROOT_CONTEXT)
     entries = {}
     for parameter in command.get_params(context):
         entry = entry_of(parameter)
@@ -85,8 +88,8 @@ BY_PREFIX = {"whisper_english", "whisper_basic", "unicode_basic", "numbers"}
 def read_names() -> set[str]:
     """The names of all attributes that the package reads."""
     names = set()
-    for path in (ROOT / "rescore").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path in PACKAGE:
+        for node in nodes(path):
             if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
                 names.add(node.attr)
     return names
@@ -115,7 +118,7 @@ def test_a_command_takes_an_option_or_names_it(
         foreign.update(lacking[:1])
     for flag in foreign:
         with (
-            click.Context(command, info_name=name) as context,
+            click.Context(command, ROOT_CONTEXT, info_name=name) as context,
             pytest.raises(click.UsageError) as error,
         ):
             command.parse_args(context, [flag])
@@ -125,7 +128,7 @@ def test_a_command_takes_an_option_or_names_it(
 
 
 def flags_of(command: click.Command) -> set[str]:
-    context = click.Context(command, help_option_names=["-h", "--help"])
+    context = click.Context(command, ROOT_CONTEXT)
     flags: set[str] = set()
     for parameter in command.get_params(context):
         if isinstance(parameter, click.Option):

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rescore.parts import DECISIONS
-from tests.conftest import ROOT
+from tests.sources import PACKAGE, nodes, tree_of
 
-SOURCES = sorted((ROOT / "rescore").rglob("*.py"))
+SOURCES = PACKAGE
 WORDS_OF_A_SENTENCE = 3
 
 
@@ -40,9 +40,9 @@ def constants(module: ast.Module) -> dict[str, str]:
 
 def compared(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the line and the text of each comparison with a constant text."""
-    module = ast.parse(path.read_text("utf-8"))
-    known = constants(module)
-    for node in ast.walk(module):
+    tree = tree_of(path)
+    known = constants(tree)
+    for node in nodes(path):
         if not isinstance(node, ast.Compare):
             continue
         if isinstance(node.ops[0], ast.In | ast.NotIn) and isinstance(

@@ -13,6 +13,7 @@ import pytest
 from rescore import parts
 from rescore.parts import Registry
 from tests.conftest import ROOT
+from tests.sources import tree_of
 
 READ = sorted(
     ROOT / name
@@ -55,7 +56,7 @@ def definitions() -> dict[str, list[str]]:
         module = module_of(path)
         if module in interfaces:
             continue
-        for node in ast.parse(path.read_text("utf-8")).body:
+        for node in tree_of(path).body:
             if not isinstance(node, ast.FunctionDef | ast.ClassDef):
                 continue
             is_free = node.name not in public.get(module, ())
