@@ -71,7 +71,10 @@ wheel: .venv/installed-dev  ## the wheel, in dist/
 dist: .venv/installed-dev  ## the source archive and the wheel built from it, in dist/
 	rm -rf dist && $(BIN)/python -m build > /dev/null
 
+# Bytes of a wheel, at most: the Python package index takes files below 100 MB.
+MOST_BYTES := 95000000
 wheel-test: wheel  ## what is in the wheel is enough: the demo, outside the tree
+	$(BIN)/python -c "import pathlib; [wheel] = pathlib.Path('dist').glob('*.whl'); size = wheel.stat().st_size; print(f'{wheel}: {size:,} bytes'); assert size < $(MOST_BYTES), 'too large for the index'"
 	rm -rf .venv/wheel && $(BIN)/pip install --quiet --no-deps --target .venv/wheel dist/*.whl
 	cp data/dev.json data/test.json data/golden.json .venv/wheel/
 	cd .venv/wheel && PYTHONPATH=. ../bin/python -P -c "import rescore, sys; assert rescore.__file__.startswith(sys.argv[1]), rescore.__file__" "$(CURDIR)/.venv/wheel"
