@@ -285,7 +285,8 @@ def tune(
     from rescore import border, pipeline, plan
 
     config = border.config_of("tune", metric, decision, columns=columns, **options)
-    config = plan.check(replace(config, dev="dev"))
+    config = replace(config, dev="dev")
+    plan.check(config)
     every = border.checked_lists("tune", lists)
     made = plan.resolve(config, dev=every)
     return pipeline.tune(made, list(pipeline.expand(made, every, dev=True)))

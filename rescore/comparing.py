@@ -71,7 +71,7 @@ def compare(
     """
     # no column beside the models' is tuned: rows differ in the models alone
     config = replace(config, columns=(FIRST_PASS,), dev=config.dev or "dev")
-    config = check(config)
+    check(config)
     warn_of_overlap(lists, dev)
     _tell_left_out(Dataset.of(dev), config)
     plan = resolve(config, lists, dev, load, specs)

@@ -52,19 +52,6 @@ class Expansion:
         """
         return cls()
 
-    @classmethod
-    def configured(cls, options: Any, config: RunConfig) -> RunConfig:
-        """Return the config of a whole run with what the expansion needs.
-
-        Args:
-            options: The options, an object of the class `Options`.
-            config: What was asked.
-
-        Raises:
-            UserError: The expansion cannot be part of this run.
-        """
-        return config
-
     @property
     def records(self) -> Mapping[str, Column]:
         """The record of each column that it adds, by the column's name."""
@@ -144,20 +131,20 @@ def asked_expansions(config: RunConfig) -> list[tuple[str, type[Expansion], Any]
     return expansions
 
 
-def with_needs_of_expansions(config: RunConfig) -> RunConfig:
-    """Return the config of a whole run with what its expansions need.
+def check_expansions(config: RunConfig) -> None:
+    """See that a whole run tunes the weights of the columns that its expansions add.
 
     Args:
         config: What was asked.
 
     Raises:
-        UserError: An expansion cannot be part of this run.
+        UserError: Nothing is tuned.
     """
-    for name, part, options in asked_expansions(config):
-        if part.adds and not config.tunes:
+    if config.tunes:
+        return
+    for name, part, _ in asked_expansions(config):
+        if part.adds:
             raise UserError(
                 f"--{name} needs --dev lists (or --folds): the weights of its columns"
                 " are tuned"
             )
-        config = part.configured(options, config)
-    return config

@@ -139,7 +139,7 @@ def run(
     """
     if dev is not None and config.dev is None:
         config = replace(config, dev="dev")
-    config = check(config)  # the command checks before it reads; Python checks here
+    check(config)  # the command checks before it reads; Python checks here
     if dev is not None:
         warn_of_overlap(lists, dev)
         warn_of_scales(lists, dev)

@@ -27,7 +27,7 @@ from rescore.errors import OptionError, UserError
 from rescore.expansion import (
     Expansion,
     asked_expansions,
-    with_needs_of_expansions,
+    check_expansions,
 )
 from rescore.features import (
     Reason,
@@ -158,9 +158,9 @@ class Plan:
         return self.decision.completed_by(weights.decision)
 
 
-def check(config: RunConfig) -> RunConfig:
-    """Return the config of a whole run, with what its expansions need; called before
-    anything is read or scored.
+def check(config: RunConfig) -> None:
+    """See that the options of a whole run go together, before anything is read or
+    scored.
 
     Args:
         config: What was asked.
@@ -169,15 +169,13 @@ def check(config: RunConfig) -> RunConfig:
         UserError: Two options contradict each other, or an option needs another.
     """
     refuse_several_sources(config)
-    config = with_needs_of_expansions(config)
+    check_expansions(config)
     decision_of(config)  # raises if an option does not suit the decision
-    if not config.tunes:
-        refuse_tuning(config)
-    for feature in all_features().values():
-        feature.check(config)
-    if not config.tunes and config.lms:
+    if config.tunes:
+        return
+    refuse_tuning(config)
+    if config.lms:
         given_weights(config, single_specs(config.lms))  # raises if weights are missing
-    return config
 
 
 def resolve(

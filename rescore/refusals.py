@@ -11,9 +11,6 @@ What may be refused follows from declarations, never from a second list:
 - A decision, a feature, a format and a metric have the options of their class
   `Options`.
 
-A feature and an expansion check for themselves what no declaration says
-(`rescore.features.Feature.check`, `rescore.expansion.Expansion.configured`).
-
 The command line and Python read the same declarations, and say the same: `OPTION needs
 OTHER`, or `COMMAND takes no OPTION; give it to OTHER`.
 """

@@ -119,7 +119,8 @@ def command(
     paths = test.nbest
     reporting.check()
     # Checked before files are read; `pipeline.run` checks again, for Python.
-    config = check(options.configured(config, lms, dev=dev_lists.dev))
+    config = options.configured(config, lms, dev=dev_lists.dev)
+    check(config)
     times = outputs.times()
     inputs.read_options.segment_times = outputs.needs_word_times
     lists = inputs.read(paths, need_references=bool(config.folds))

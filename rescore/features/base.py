@@ -5,7 +5,6 @@ table `rescore.parts.FEATURES`; another package adds one by an entry point of th
 `rescore.features`. The plan (`rescore.plan`) asks each feature of the table, in this
 order:
 
-    check              before anything is read: do the options contradict each other?
     further_metrics    which metrics show what the feature gains and costs?
     check_lists        when lists are read: do they suit the feature?
     expansion          what adds the feature's column to the lists?
@@ -246,16 +245,6 @@ class Feature:
     """The names of options of metrics that the feature reads, too, such as `words`, the
     file of --words.
     """
-
-    def check(self, config: RunConfig) -> None:
-        """Refuse a config that contradicts itself, before anything is read.
-
-        Args:
-            config: The config.
-
-        Raises:
-            UserError: Two options contradict each other.
-        """
 
     def check_lists(self, at: Situation, expansions: Sequence[Expansion]) -> None:
         """Refuse lists and expansions that do not suit the feature, before models are
