@@ -28,14 +28,18 @@ from rescore.formats.ids import (
     paired,
     some,
 )
-from rescore.formats.segments import is_comment, is_stm
+from rescore.formats.segments import (
+    Segment,
+    as_kaldi,
+    is_stm,
+    text_lines,
+    trn_lines,
+)
 from rescore.formats.source import TAGS, InputWarnings, ReadOptions, Source
 from rescore.formats.text import (
     add_once,
     has_entities,
     spelled_out,
-    split_id,
-    split_trn,
     undo_entities,
     undo_marks,
     without_tags,
@@ -309,7 +313,7 @@ class TextFile:
             if output:
                 self.lines = _lines_without_tags(source, self.lines)
             if format_name in (None, "trn"):
-                self.by_id = _trn_texts(self.lines, self.path)
+                self.by_id = _trn_texts(self._segments)
             self._check_lines(output)
 
     def _texts_of_lists(self, source: Source, kind: str, sources: bool) -> Texts:
@@ -332,11 +336,13 @@ class TextFile:
                 " this is no stm)"
             )
         if self._lines_as is None and self.by_id is None:
-            placed = []
-            for number, line in enumerate(self.lines, 1):
-                if line.strip():
-                    placed.append((f"{self.path}: line {number}", line))
-            check_ids(placed)
+            check_ids([(line.place, line.text) for line in self._segments])
+
+    @cached_property
+    def _segments(self) -> list[Segment]:
+        """The lines that are not empty."""
+        places = text_lines(self.lines, self.path)
+        return [place for place in places if isinstance(place, Segment)]
 
     @cached_property
     def words(self) -> Words:
@@ -362,12 +368,7 @@ class TextFile:
         Raises:
             UserError: Two lines have the same id.
         """
-        texts: Texts = {}
-        for number, line in enumerate(self.lines, 1):
-            if line.strip():
-                name, text = split_id(line)
-                add_once(texts, name, (text,), f"{self.path}: line {number}")
-        return texts
+        return _by_id(map(as_kaldi, self._segments))
 
     def texts_beside(self, other: Side | TextFile | None = None) -> Texts | None:
         """Return the texts by their ids; None for lines without ids.
@@ -569,22 +570,30 @@ def _lines_without_tags(source: Source, lines: Sequence[str]) -> list[str]:
     return texts
 
 
-def _trn_texts(lines: Sequence[str], path: str) -> Texts | None:
-    """Return texts by id; `;;` begins a comment. None if a line does not end in an id
-    in brackets, or without texts.
+def _trn_texts(lines: Iterable[Segment]) -> Texts | None:
+    """Return the texts of a trn by their ids; None if a line has no id, or without
+    texts.
+    """
+    segments = trn_lines(lines)
+    if not segments:
+        return None
+    spelled = spelled_out([segment.text for segment in segments])
+    return _by_id(
+        segment._replace(text=text)
+        for segment, text in zip(segments, spelled, strict=True)
+    )
+
+
+def _by_id(lines: Iterable[Segment]) -> Texts:
+    """Return the texts of lines by their ids.
+
+    Raises:
+        UserError: Two lines have the same id.
     """
     texts: Texts = {}
-    for number, line in enumerate(lines, 1):
-        if not line.strip() or is_comment(line):
-            continue
-        parts = split_trn(line)
-        if parts is None:
-            return None
-        text, name = parts
-        add_once(texts, name, (text.strip(),), f"{path}: line {number}")
-    names = list(texts)
-    spelled = spelled_out([text for (text,) in texts.values()])
-    return {name: (text,) for name, text in zip(names, spelled, strict=True)} or None
+    for line in lines:
+        add_once(texts, line.id or "", (line.text,), line.place)
+    return texts
 
 
 # --- 1-best outputs ------------------------------------------------------------------

@@ -163,10 +163,21 @@ def _timed_kind(lines: Sequence[str]) -> str:
 
 def _plain(source: Source) -> Places:
     """Yield each line that is not empty."""
-    stem = stem_of(source)
-    for number, line in enumerate(source.lines(), 1):
+    yield from text_lines(source.lines(), source.name, stem_of(source))
+
+
+def text_lines(lines: Iterable[str], name: str, recording: str = "") -> Places:
+    """Yield each line of a text that is not empty, without an id: `as_kaldi` and
+    `trn_lines` find the ids.
+
+    Args:
+        lines: The lines.
+        name: The file, for messages.
+        recording: The recording, if the file is of one.
+    """
+    for number, line in enumerate(lines, 1):
         if line.strip():
-            yield Segment(line, stem, place=f"{source.name}: line {number}")
+            yield Segment(line, recording, place=f"{name}: line {number}")
         else:
             yield line
 
@@ -210,6 +221,24 @@ def as_trn(line: Segment) -> Segment | None:
         return None
     text, name = parts
     return _around(line, text.strip(), 0)._replace(id=name)
+
+
+def trn_lines(lines: Iterable[Segment]) -> list[Segment] | None:
+    """Return lines of text without ids, as the lines of a trn, without comments; None
+    if a line has no id in brackets at its end.
+
+    Args:
+        lines: The segments of a plain text.
+    """
+    found = []
+    for line in lines:
+        if is_comment(line.text):
+            continue
+        segment = as_trn(line)
+        if segment is None:
+            return None
+        found.append(segment)
+    return found
 
 
 def _around(line: Segment, text: str, begin: int) -> Segment:
