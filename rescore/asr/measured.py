@@ -13,8 +13,8 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.whole import Recording, is_unscored, read_systems
 from rescore.columns import FIRST_PASS
-from rescore.errors import UserError
 from rescore.formats.alternatives import cheapest, readings
+from rescore.formats.ids import Side, paired, some
 from rescore.formats.source import ReadOptions
 from rescore.formats.times import spread
 from rescore.metrics.normalise import Normaliser
@@ -93,18 +93,16 @@ def check_recordings(
     Raises:
         UserError: A recording has no reference.
     """
-    unknown = sorted(set(heard).difference(expected))
-    if unknown:
-        raise UserError(
-            f"{references}: no reference for recording {unknown[0]} of {path}; give"
-            " references of all recordings as --ref"
-        )
-    absent = sorted(set(expected).difference(heard))
+    ours = Side(list(heard), path, unit="recording")
+    pairing = paired(ours, Side(list(expected), references))
+    advice = f"; give references of all recordings of {path} as --ref"
+    pairing.check("reference", "recordings are", advice)
+    absent = pairing.left_out
     if absent:
         log.warning(
             "%s: no output for recording %s (%d missing); its words are deletions",
             path,
-            absent[0],
+            some(absent),
             len(absent),
         )
 

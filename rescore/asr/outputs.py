@@ -86,7 +86,8 @@ def read_each(
     for name, output in outputs.items():
         if isinstance(output, TextFile):
             path = output.path
-            output = _texts(output, references or known)
+            beside = references or known or _reordered(output, outputs.values())
+            output = _texts(output, beside)
             Understood.of_texts(path, output).tell()
         systems[name] = output
     return systems
@@ -122,6 +123,18 @@ def _certain_ids(outputs: Mapping[str, list[NbestList] | TextFile]) -> Side | No
         if texts is None and output.by_id is not None:
             texts = Side(list(output.by_id), name)
     return texts
+
+
+def _reordered(
+    file: TextFile, outputs: Iterable[list[NbestList] | TextFile]
+) -> TextFile | None:
+    """Return the text that shows that the first words of a text are ids; None if none
+    does.
+    """
+    for other in outputs:
+        if isinstance(other, TextFile) and file.words.is_reordered(other.words):
+            return other
+    return None
 
 
 def _without_more(nbest: NbestList) -> NbestList:
@@ -161,10 +174,13 @@ def _texts(file: TextFile, other: Side | TextFile | None) -> list[NbestList]:
             f"{file.path}: which column has the texts? Say it with --field text=NAME"
             f" ({file.lines[0][:80]})"
         )
-    numbered = file.numbered_texts()
-    if other is not None and other.is_numbered and len(other) == len(numbered):
-        numbered = dict(zip(other.ids or (), numbered.values(), strict=True))
-    return best_lists(numbered)
+    if isinstance(other, Side) and other.is_numbered:
+        pairing = paired(other, file.words.side)
+        pairing.tell()
+        lines = pairing.of(file.lines)
+        pairs = zip(other.ids or (), lines, strict=True)
+        return best_lists({name: (line,) for name, line in pairs})
+    return best_lists(file.numbered_texts())
 
 
 def read_table_of_systems(

@@ -33,7 +33,6 @@ from rescore.formats.source import TAGS, UNORDERED, ReadOptions, Source
 from rescore.formats.subtitles import cue_words
 from rescore.formats.text import (
     TAG,
-    split_id,
     stem_of,
     undo_marks,
 )
@@ -72,6 +71,10 @@ class File(NamedTuple):
     """
     has_ids: bool = False
     """Whether these words look like ids."""
+    may_count: bool = False
+    """Whether these words may be the numbers of the lines (`1.`): they are ids only if
+    other systems name such recordings.
+    """
     in_folder: bool = False
     """Whether the system is a folder, in which a file is usually a recording."""
 
@@ -81,7 +84,7 @@ class File(NamedTuple):
 
         Recordings that begin with the same word have no id in common.
         """
-        return self.has_ids or not self.in_folder
+        return (self.has_ids or not self.in_folder) and not self.may_count
 
     def with_ids_once(self) -> File:
         """Return the file; first words that begin several lines are no ids."""
@@ -206,7 +209,9 @@ def _lines(source: Source, kind: str) -> File:
         lines = [line for line in lines if not is_comment(line.text)]
     texts = [Piece(stem, _words(line.text)) for line in lines] or [Piece(stem, [])]
     if kind != "trn":
-        return File(source.name, stem, texts, _with_first_words(lines), kind == "kaldi")
+        pieces = [_with_id(as_kaldi(line)) for line in lines]
+        may_count = any(_NUMBER.fullmatch(piece.name) for piece in pieces)
+        return File(source.name, stem, texts, pieces, kind == "kaldi", may_count)
     by_id = [_with_id(line) for line in map(as_trn, lines) if line is not None]
     has_name = len(lines) > 1 or ".trn" in source.path.name
     is_trn = len(lines) == len(by_id) and has_name
@@ -241,17 +246,8 @@ def _with_id(line: Segment) -> Piece:
     return Piece(line.id or "", _words(line.text), is_id=True)
 
 
-def _with_first_words(lines: Iterable[Segment]) -> list[Piece]:
-    """Return lines as pieces whose ids are their first words; nothing if these words
-    number the lines.
-    """
-    pieces = []
-    for line in lines:
-        if re.fullmatch(r"\d+\W?", split_id(line.text)[0]):
-            return []
-        pieces.append(_with_id(as_kaldi(line)))
-    return pieces
-
+_NUMBER = re.compile(r"\d+\W?")
+"""A word that may number a line, such as `1.`"""
 
 # --- words with times ----------------------------------------------------------------
 

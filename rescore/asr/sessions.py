@@ -14,6 +14,7 @@ from rescore.asr.measured import check_recordings
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.alternatives import first_reading
+from rescore.formats.ids import with_names_of
 from rescore.formats.segments import (
     JSON,
     Segment,
@@ -100,7 +101,7 @@ def measured_sessions(
         raise _no_recording(references)
     measured = []
     for path in outputs:
-        heard = read_sessions(path, strict)
+        heard = with_names_of(expected, read_sessions(path, strict), path)
         check_recordings(references, expected, path, heard)
         lists = []
         for name, truth in expected.items():

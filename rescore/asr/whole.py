@@ -19,6 +19,7 @@ from rescore.asr.pieces import File, Piece, is_json, read_file
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.alternatives import FROM_LETTERS
+from rescore.formats.ids import plain_id, with_names_of
 from rescore.formats.reading import check_options, named_table
 from rescore.formats.segments import JSON, kind_of
 from rescore.formats.shaped import ShapeOptions
@@ -173,6 +174,7 @@ def read_systems(
     known = _Names(names)
     split = _with_channels(systems)
     every = [_joined(files, known, split, warnings) for files in systems]
+    every = _with_same_names(every, paths, len(outputs))
     warnings.report()
     for path, files, recordings in zip(paths, systems, every, strict=True):
         if files and not recordings and any(every):
@@ -212,19 +214,45 @@ def _pieces_of(files: Iterable[File]) -> Iterator[Piece]:
         yield from file.pieces
 
 
+def _with_same_names(
+    systems: Sequence[dict[str, Recording]], paths: Sequence[str | Path], outputs: int
+) -> list[dict[str, Recording]]:
+    """Return the recordings of systems, in which a recording has one name: that of the
+    references, or else of the first system that has it.
+
+    Args:
+        systems: The recordings of each system, and those of references behind them.
+        paths: The file or folder of each.
+        outputs: The number of systems that are no references.
+    """
+    renamed = list(systems)
+    names: dict[str, None] = {}
+    order = [*range(outputs, len(systems)), *range(outputs)]
+    for place in order:
+        renamed[place] = with_names_of(names, systems[place], str(paths[place]))
+        names |= dict.fromkeys(renamed[place])
+    return renamed
+
+
 class _Names:
-    """The recordings that systems name."""
+    """The recordings that systems name. An id is one of them as in
+    `rescore.formats.ids`, apart from leading zeros, folder and ending.
+    """
 
     def __init__(self, names: Set[str]) -> None:
         self._names = names
+        self._keys = frozenset(map(plain_id, names))
         self._lengths = sorted(set(map(len, names)), reverse=True)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._names
+        return name in self._names or plain_id(name) in self._keys
 
     def named_by(self, utterance: str) -> str:
         """Return the recording of an utterance: the longest known beginning of its id,
         up to a hyphen or underscore; or the whole id.
+
+        An utterance is a part of its recording, not its partner. So no pairing of ids
+        tells the recording.
         """
         for length in self._lengths:
             mark = utterance[length : length + 1]  # behind the whole id stands nothing
@@ -271,8 +299,10 @@ def _check_repeated(systems: Sequence[Sequence[File]]) -> None:
     for files in systems:
         named.append({piece.name for piece in _pieces_of(files)})
     for rank, files in enumerate(systems):
-        others = set().union(*named[:rank], *named[rank + 1 :])
+        others = _Names(set().union(*named[:rank], *named[rank + 1 :]))
         for file in files:
+            if file.may_count:
+                continue
             numbers = Counter(piece.name for piece in file.by_id)
             known = sum(name in others for name in numbers)
             name, number = max(
@@ -291,6 +321,10 @@ def _pieces(file: File, others: _Names) -> list[Piece]:
 
     A file without ids, and an empty file of a form that names its recordings, is the
     recording that it is called after, if other systems have that recording.
+
+    `rescore.formats.ids.are_ids` has another rule, for texts of utterances: there a
+    single id in common is certain. Here a sentence of a recording may begin with the
+    name of a recording, and an id may name an utterance of a recording.
     """
     if file.stem in others and (file.is_numbered or not file.pieces):
         return file.as_recording()

@@ -51,7 +51,7 @@ class Side:
     side.
     """
     unit: str = "utterance"
-    """What is counted: utterances, or lines of a text."""
+    """What is counted: utterances, recordings, or lines of a text."""
 
     def __len__(self) -> int:
         return self.number if self.ids is None else len(self.ids)
@@ -171,7 +171,7 @@ class Pairing:
         absent = f"{len(self.missing):,} of {len(self.ours):,} missing"
         others = self.left_out or self.theirs.ids or ("none",)
         raise UserError(
-            f"{self.theirs.place}: no {noun} for utterance {some(self.missing)}"
+            f"{self.theirs.place}: no {noun} for {self.ours.unit} {some(self.missing)}"
             f" ({absent}); its {kind} such as {some(others)}{advice}"
         )
 
@@ -217,6 +217,26 @@ def paired(ours: Side, theirs: Side) -> Pairing:
         places.append(place_of[partner[name]] if name in partner else None)
     left = tuple(sorted(set(place_of.values()).difference(places)))
     return Pairing(ours, theirs, tuple(places), left, note)
+
+
+def with_names_of(
+    ours: Iterable[str], values: Mapping[str, T], place: str
+) -> dict[str, T]:
+    """Return values by our names of their recordings; those that we do not have keep
+    their names.
+
+    Args:
+        ours: Our names.
+        values: The values by their names.
+        place: Their file, for messages.
+
+    Raises:
+        UserError: A name fits several others.
+    """
+    pairing = paired(Side(list(ours)), Side(list(values), place))
+    pairing.tell()
+    names = pairing.renamed
+    return {names.get(name, name): value for name, value in values.items()}
 
 
 def _without_case(
@@ -467,6 +487,18 @@ class Words:
             return self.first if self.have_look else None
         return self.first if self.format == "kaldi" else None
 
+    def is_reordered(self, other: Words) -> bool:
+        """Return whether the lines begin with different words, and those of another
+        text with the same words in another order: they are ids, since texts of the same
+        utterances have one order.
+
+        Args:
+            other: The other text.
+        """
+        is_like_ids = FEW_LINES <= len(self.keys) == len(self.first)
+        has_same = self.keys == other.keys and len(self.first) == len(other.first)
+        return is_like_ids and has_same and self.first != other.first
+
     @property
     def side(self) -> Side:
         """The lines as a side without ids."""
@@ -521,7 +553,7 @@ def _are_ids_beside_words(text: Words, other: Words) -> bool:
     are_different = 1 < len(text.keys) == len(text.first)
     if not are_different or 2 * len(in_common) <= len(text.keys):
         return False
-    if begin_with_ids(text.lines, other.lines):
+    if text.is_reordered(other) or begin_with_ids(text.lines, other.lines):
         return True
     raise UserError(
         f"{text.place}: its lines and those of {other.place} begin with the same words"

@@ -208,7 +208,8 @@ def test_a_recording_without_reference_is_refused(tmp_path: Path) -> None:
     for name in ("a", "b"):
         text = f"{name} 1 s 0 1 an owl\n"
         (tmp_path / f"{name}.stm").write_text(text)
-    with pytest.raises(UserError, match="no reference for recording a of"):
+    said = r"no reference for recording a \(1 of 1 missing\); its recordings .* as b;"
+    with pytest.raises(UserError, match=said):
         measured_sessions([str(tmp_path / "a.stm")], str(tmp_path / "b.stm"))
 
 

@@ -389,3 +389,37 @@ def test_names_of_the_systems_of_a_table(
     )
     again = rescore(*command, "--name", names[0], "-o", "c.jsonl")
     assert "there are 2 systems, but 3 --name; give one each" in again.stderr
+
+
+def test_first_words_in_another_order_are_ids(tmp_path: Path) -> None:
+    """Also where they have no digits: texts of the same utterances have one order."""
+    lines = ["anna the red kettle\n", "bob no lantern\n", "carl we saw a harbour\n"]
+    (tmp_path / "a").write_text("".join(lines))
+    (tmp_path / "b").write_text("".join(sorted(lines, reverse=True)))
+    systems = read_each({"a": str(tmp_path / "a"), "b": str(tmp_path / "b")})
+    assert [nbest.id for nbest in systems["a"]] == ["anna", "bob", "carl"]
+    assert {one.id: one.hypotheses for one in systems["a"]} == {
+        one.id: one.hypotheses for one in systems["b"]
+    }
+    (tmp_path / "b").write_text("".join(lines))
+    systems = read_each({"a": str(tmp_path / "a"), "b": str(tmp_path / "b")})
+    assert systems["a"][0].id == "1"
+
+
+def test_lines_beside_lists_that_are_numbered(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are taken in the order of the lists, which a line says, if there is one for
+    each.
+    """
+    lists = [json.dumps({"id": name, "hyps": ["a"]}) + "\n" for name in "124"]
+    (tmp_path / "a.jsonl").write_text("".join(lists))
+    (tmp_path / "b.txt").write_text("no owl\nan owl\na hoot\n")
+    paths = {"a": str(tmp_path / "a.jsonl"), "b": str(tmp_path / "b.txt")}
+    with caplog.at_level(logging.INFO):
+        systems = read_each(paths)
+    assert [nbest.id for nbest in systems["b"]] == ["1", "2", "4"]
+    assert "its 3 lines have no ids, and are taken in the order of a" in caplog.text
+    (tmp_path / "b.txt").write_text("no owl\nan owl\n")
+    with pytest.raises(UserError, match="2 lines for 3 utterances"):
+        read_each(paths)

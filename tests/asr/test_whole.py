@@ -794,3 +794,36 @@ def test_a_silent_recording_is_measured_by_segments_as_others_are(
     assert done.stdout.splitlines()[1].split() == (
         ["heard", "50.00", "0.00-100.00", "0", "2", "0", "4", "3"]
     )
+
+
+@pytest.mark.parametrize(
+    ("output", "reference"),
+    [
+        ("1 1 0.0 0.5 hello\n2 1 0.0 0.5 good\n", "001 hello\n002 good\n"),
+        ("1 1 0.0 0.5 hello\n2 1 0.0 0.5 good\n", "1 hello\n2 good\n"),
+        ("1 1 0.0 0.5 hello\n2 1 0.0 0.5 good\n", "hello (01)\ngood (02)\n"),
+        ("talk 1 0.0 0.5 hello\n", "in/talk.wav 1 s 0.0 0.5 hello\n"),
+        ("a/talk.wav 1 s 0 1 hello\n", "talk.flac 1 s 0.0 0.5 hello\n"),
+    ],
+)
+def test_names_of_recordings_are_compared_as_ids_are(
+    output: str, reference: str, tmp_path: Path
+) -> None:
+    """Apart from leading zeros, folders and endings; and no id becomes a word."""
+    for pair in ((output, reference), (reference, output)):
+        paths = files(tmp_path, out=pair[0], ref=pair[1])
+        assert wer(*paths) == 0.0
+        first, second = read_systems(paths)
+        assert first.keys() == second.keys()
+
+
+def test_sentences_that_begin_with_numbers_are_words(tmp_path: Path) -> None:
+    """Where no other system has a recording of this name."""
+    folders = []
+    for name in ("a", "b"):
+        folders.append(tmp_path / name)
+        folders[-1].mkdir()
+        files(folders[-1], talk__txt="1. go\n2 cats come\n2 dogs too\n")
+    for system in read_systems(folders):
+        assert system["talk"].text.split()[0] == "1."
+        assert len(system["talk"].words) == 8
