@@ -367,3 +367,20 @@ def test_one_function_tells_ids_and_trn() -> None:
         "rescore.formats.ids.begin_with_ids",
         "rescore.formats.text.split_trn",
     }
+
+
+TOOLKITS = ("acoustic", "alignments", "espnet", "lattices", "lines", "ocr")
+"""Modules of toolkits' formats."""
+READING = ("ids", "outputs", "reading", "references", "rows", "segments", "texts")
+"""Modules that read all formats, or files of texts."""
+
+
+def test_reading_names_no_toolkit() -> None:
+    """Formats say what they are: the table of formats names their modules."""
+    named = []
+    for module in (*READING, "unknown"):
+        own = set(imports(MODULES[f"rescore.formats.{module}"]))
+        named += [
+            (module, name) for name in TOOLKITS if f"rescore.formats.{name}" in own
+        ]
+    assert not named

@@ -7,7 +7,7 @@ from __future__ import annotations
 import importlib
 import json
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -169,6 +169,38 @@ def test_a_format(rescore: Run, register: object, tmp_path: Path) -> None:
     ).replace(" ", "")
     (tmp_path / "y").write_text("?", encoding="utf-8")
     assert_one_line_error(rescore("convert", "y"), "json, semicolons")
+
+
+class Ranked:
+    """A format of lines `utterance/rank text`, which may be texts, too."""
+
+    def sniff(self, source: Source) -> bool:
+        return False
+
+    def may_be_lists(self, source: Source) -> bool:
+        return "/1 " in source.head
+
+    def are_lists_of(self, source: Source, ids: Collection[str]) -> bool | None:
+        return source.head.partition("/")[0] in ids or None
+
+    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
+        hypotheses = []
+        for line in source.lines():
+            name, _, text = line.partition("/")
+            hypotheses.append(Hypothesis(text.split()[1], {}))
+        yield NbestList(name, hypotheses)
+
+
+def test_a_format_of_lines_that_references_tell(
+    rescore: Run, register: object, tmp_path: Path
+) -> None:
+    """Kaldi's texts pass the same door."""
+    register(parts.FORMATS, "ranked", Ranked(), "lines with ranks")
+    (tmp_path / "x").write_text("u/1 yes\nu/2 no\n")
+    (tmp_path / "ref").write_text("u no\nv no\n")
+    done = rescore("convert", "x", "--ref", "ref", "--allow-missing")
+    assert len(json.loads(done.stdout)["hyps"]) == 2, done.stderr
+    assert_one_line_error(rescore("convert", "x"), "N-best lists: --format ranked")
 
 
 class Shortest:

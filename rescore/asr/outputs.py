@@ -12,7 +12,6 @@ from dataclasses import replace
 from rescore import formats
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
-from rescore.formats.acoustic import format_beside
 from rescore.formats.alternatives import first_reading
 from rescore.formats.ids import Side, are_numbers, paired, some
 from rescore.formats.outputs import is_text
@@ -27,6 +26,7 @@ from rescore.formats.references import (
 from rescore.formats.roles import SYSTEM, KeysOfRoles, keys_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_rows
+from rescore.formats.texts import format_beside
 from rescore.formats.understood import Understood
 from rescore.ids import short
 from rescore.nbest import NbestList, as_first_pass

@@ -14,7 +14,7 @@ from pathlib import Path
 from rescore.columns import FIRST_PASS, free_name
 from rescore.errors import UserError
 from rescore.formats.rows import Joins, Row, RowFormat
-from rescore.formats.source import HEAD, ReadOptions, Source, sniff
+from rescore.formats.source import HEAD, ReadOptions, Source
 from rescore.formats.text import (
     as_number,
     numbered,
@@ -83,7 +83,7 @@ class _Kaldi(RowFormat):
     be gzipped.
 
     A file of such lines alone has no scores. It is detected where its lines are
-    certainly hypotheses (`are_alternatives`, `are_lists_of`).
+    certainly hypotheses (`are_alternatives`), or where references tell.
     """
 
     Options = AcousticScale
@@ -98,6 +98,29 @@ class _Kaldi(RowFormat):
         if source.is_regular and self.has_costs(source):
             return True
         return are_alternatives(numbered_texts(source))
+
+    def may_be_lists(self, source: Source) -> bool:
+        """Return whether the lines of a file may be hypotheses without costs."""
+        return bool(numbered_texts(source))
+
+    def are_lists_of(self, source: Source, ids: Collection[str]) -> bool | None:
+        """Return whether the lines of a file without costs are hypotheses of known
+        utterances: what stands before the numbers are ids of these.
+
+        Args:
+            source: The file.
+            ids: The utterances, such as those with references.
+
+        Returns:
+            False if the whole ids of lines are known; None if neither is certain.
+        """
+        texts = numbered_texts(source)
+        if not texts or (source.is_regular and self.has_costs(source)):
+            return None
+        for name, own in texts.items():
+            if any(f"{name}-{rank}" in ids for rank in range(1, len(own) + 1)):
+                return False
+        return None if texts.keys().isdisjoint(ids) else True
 
     def _parts(self, path: Path) -> list[Path]:
         """Return the files of words in the folder itself, or in its archives.1,
@@ -215,8 +238,6 @@ def _with_total(components: dict[str, float], scale: float) -> dict[str, float]:
 
 _RANKED = re.compile(r"(.+)-([1-9]\d{0,8})")
 """The id of a hypothesis: numbers of utterances have leading zeros in most corpora."""
-IF_LISTS = "; if these are N-best lists: --format kaldi"
-"""The end of a message about lines that may be hypotheses."""
 
 
 def numbered_texts(source: Source) -> dict[str, list[str]]:
@@ -273,50 +294,6 @@ def are_alternatives(texts: Mapping[str, Sequence[str]]) -> bool:
             words += len(first) + len(second)
             shared += 2 * len(first & second)
     return 2 * shared > words
-
-
-def are_lists_of(source: Source, ids: Collection[str]) -> bool | None:
-    """Return whether the lines of a file without costs are hypotheses of known
-    utterances: what stands before the numbers are ids of these.
-
-    Args:
-        source: The file.
-        ids: The utterances, such as those with references.
-
-    Returns:
-        False if the whole ids of lines are known; None if neither is certain.
-    """
-    texts = numbered_texts(source)
-    if not texts or (source.is_regular and KALDI.has_costs(source)):
-        return None
-    for name, own in texts.items():
-        if any(f"{name}-{rank}" in ids for rank in range(1, len(own) + 1)):
-            return False
-    return None if texts.keys().isdisjoint(ids) else True
-
-
-def format_beside(
-    paths: Sequence[str | Path | Source], ids: Collection[str]
-) -> str | None:
-    """Return the format that texts with numbered ids have because of the references
-    beside them: `kaldi` if lines are hypotheses of the utterances with references,
-    `text` if each line is such an utterance.
-
-    Args:
-        paths: Files, folders and streams.
-        ids: The utterances with references.
-
-    Returns:
-        The name of the format; None if the files say themselves what they are.
-    """
-    names = set()
-    for path in paths:
-        source = path if isinstance(path, Source) else Source(path)
-        are_lists = None if source.is_folder else are_lists_of(source, ids)
-        if are_lists is None or sniff(source) not in (None, "kaldi"):
-            return None
-        names.add("kaldi" if are_lists else "text")
-    return names.pop() if len(names) == 1 else None
 
 
 # --- SRILM ---------------------------------------------------------------------------

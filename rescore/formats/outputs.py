@@ -6,7 +6,6 @@ from typing import Any
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.acoustic import IF_LISTS, format_beside, numbered_texts
 from rescore.formats.reading import (
     check_options,
     read,
@@ -20,6 +19,7 @@ from rescore.formats.references import (
     with_sources,
 )
 from rescore.formats.source import InputWarnings, ReadOptions, Source
+from rescore.formats.texts import format_beside, if_lists
 from rescore.formats.understood import TEXT, Understood
 from rescore.formats.unknown import is_lattice, unknown
 from rescore.nbest import NbestList, as_first_pass
@@ -91,8 +91,7 @@ def _read_output(
         try:
             lists = read_best(source, files, allow_missing)
         except UserError as error:
-            maybe = IF_LISTS if numbered_texts(source) else ""
-            raise UserError(f"{error}{maybe}") from None
+            raise UserError(f"{error}{if_lists(source)}") from None
         understood = Understood.of_texts(source, lists)
         understood.add_files("ref", [(file.path, file.form) for file in files])
         sources = options.get("sources")

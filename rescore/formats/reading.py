@@ -18,7 +18,6 @@ from rescore.columns import FIRST_PASS, FROM_FILE, SUM
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
 from rescore.files import shown
-from rescore.formats.acoustic import format_beside
 from rescore.formats.first_pass import (
     check_columns,
     choose_first_pass,
@@ -49,6 +48,7 @@ from rescore.formats.source import (
     sniff,
 )
 from rescore.formats.text import TAG, duplicated, without_tags
+from rescore.formats.texts import format_beside
 from rescore.formats.times import timed_pieces
 from rescore.formats.understood import TEXT, Understood
 from rescore.formats.unknown import unknown
@@ -81,6 +81,10 @@ class Format(Protocol):
     - `has_references`, `translates`: whether `--ref` and `--src` read such files.
     - `texts(source, role)`: yields these texts, if the lists do not hold them.
     - `has_means`: whether lists may have the column `sum` beside means.
+    - `are_lists_of(source, ids)`: whether a file that `sniff` does not take for lists
+      has lists of the utterances with references (True), or a text of each (False);
+      None if this is not certain. With `may_be_lists(source)`, messages about such a
+      file name the format.
     """
 
     def sniff(self, source: Source) -> bool:

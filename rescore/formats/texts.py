@@ -1,16 +1,18 @@
 """References and source texts from files with fields: lists, tables and records, by one
-reader for both roles.
+reader for both roles. And what references say of a file of lines beside them: whether
+the lines are texts, or lists in a format that cannot be told without references.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from rescore.formats.fields import Fields, TextOfUtterance
 from rescore.formats.source import ReadOptions, Source, sniff
 from rescore.formats.text import are_rows, duplicated
+from rescore.formats.understood import TEXT
 from rescore.parts import FORMATS
 
 
@@ -100,3 +102,55 @@ def _texts_with_ids(
             texts = () if nbest.source is None else (nbest.source,)
         if texts:
             yield TextOfUtterance(nbest.id, texts, place, nbest.fields)
+
+
+# --- lines that may be texts or lists ------------------------------------------------
+
+
+def format_beside(
+    paths: Sequence[str | Path | Source], ids: Collection[str]
+) -> str | None:
+    """Return the format that files of lines have because of the references beside them,
+    as `are_lists_of` of a format says: this format if lines are hypotheses of the
+    utterances with references, `text` if each line is such an utterance.
+
+    Args:
+        paths: Files, folders and streams.
+        ids: The utterances with references.
+
+    Returns:
+        The name of the format; None if the files say themselves what they are.
+    """
+    names = set()
+    for path in paths:
+        source = path if isinstance(path, Source) else Source(path)
+        names.add(_beside(source, ids))
+    return names.pop() if len(names) == 1 else None
+
+
+def _beside(source: Source, ids: Collection[str]) -> str | None:
+    """Return the format that a file has because of its references; None if it says
+    itself what it is.
+    """
+    if source.is_folder:
+        return None
+    for name, reader in FORMATS.loaded():
+        if not hasattr(reader, "are_lists_of"):
+            continue
+        are_lists = reader.are_lists_of(source, ids)
+        if are_lists is not None and sniff(source) in (None, name):
+            return name if are_lists else TEXT
+    return None
+
+
+def if_lists(source: Source) -> str:
+    """Return the end of a message about lines that are read as texts, if a format may
+    take them for hypotheses; else an empty text.
+
+    Args:
+        source: The file.
+    """
+    for name, reader in FORMATS.loaded():
+        if hasattr(reader, "may_be_lists") and reader.may_be_lists(source):
+            return f"; if these are N-best lists: --format {name}"
+    return ""

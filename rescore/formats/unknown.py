@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from rescore.formats.acoustic import IF_LISTS, numbered_texts
 from rescore.formats.ids import begin_with_ids
 from rescore.formats.source import Source, sniff
 from rescore.formats.tables import NUMBER
 from rescore.formats.text import are_rows, split_trn
+from rescore.formats.texts import if_lists
 from rescore.parts import FORMATS
 
 LISTS = (
@@ -73,10 +73,9 @@ def unknown(source: Source) -> str:
         )
     is_head = len(first.split()) == 1 and "," in first and are_rows(whole_lines)
     if not is_head and (begin_with_ids(whole_lines) or split_trn(first)):
-        maybe = IF_LISTS if numbered_texts(source) else ""
         return (
             "a 1-best text, with one text for each utterance; to measure it: rescore"
-            f" eval {source.name} --ref FILE{maybe}"
+            f" eval {source.name} --ref FILE{if_lists(source)}"
         )
     first = first.rstrip("\r")
     if "\t" in first or first.count(",") > 1:

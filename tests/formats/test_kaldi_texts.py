@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
-from rescore.formats.acoustic import IF_LISTS, are_alternatives, numbered_texts
+from rescore.formats.acoustic import are_alternatives, numbered_texts
 from rescore.formats.source import Source, sniff
 from tests.conftest import Run, assert_one_line_error
 
@@ -17,6 +17,7 @@ LISTS = (
     "a-u2-1 it was late\nb-u3-1 she ran home\nb-u3-2 she ran on home\n"
 )
 REFERENCES = "a-u1 the old clock ticked\na-u2 it was late\nb-u3 she ran on home\n"
+IF_LISTS = "; if these are N-best lists: --format kaldi"
 ONE_LIST = "utt-1 yes\nutt-2 no\n"
 TEXTS = {
     "lists": (LISTS, True),
