@@ -82,9 +82,8 @@ class Records(RowFormat):
         self.translates = translates
         self.place = place
 
-    @property
-    def components(self) -> str:  # type: ignore[override]
-        """The toolkit whose own scores the columns are."""
+    def toolkit(self) -> str:
+        """Return the title of the shape, which is read when it is asked for."""
         return records()[self._name].title
 
     def sniff(self, source: Source) -> bool:

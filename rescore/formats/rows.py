@@ -119,16 +119,16 @@ class Row:
 
 
 class Rules(Protocol):
-    """What a format says of all its lists: attributes of a reader, each with a default
-    (`RowFormat`).
-    """
+    """What a format says of all its lists (`RowFormat`)."""
 
-    components: str
-    """The toolkit of whose score the columns are parts, such as its acoustic score;
-    empty for columns of the user.
-    """
     adds_references: bool
     """Whether different references of an id are alternatives, not a contradiction."""
+
+    def toolkit(self) -> str:
+        """Return the toolkit of whose score the columns are parts; empty for columns of
+        the user.
+        """
+        ...
 
 
 # --- lists ---------------------------------------------------------------------------
@@ -227,6 +227,7 @@ class _Building:
 
     def __init__(self, rules: Rules, warnings: InputWarnings) -> None:
         self._rules = rules
+        self._toolkit = rules.toolkit()
         self._warnings = warnings
         self._columns: dict[str, Column] = {}
         self._header = Header(records=self._columns)
@@ -280,11 +281,11 @@ class _Building:
         """Return the hypothesis of a row in a list; nothing for a row without one."""
         if row.text is None:
             return []
-        if self._rules.components:
+        if self._toolkit:
             for name in row.scores:
                 is_part = name != FIRST_PASS and name not in row.own
                 if is_part and name not in self._columns:
-                    self._columns[name] = Column.component(self._rules.components)
+                    self._columns[name] = Column.component(self._toolkit)
         text = row.text if row.is_plain else strip_markup(row.text)
         scores, combined = row.scores, None
         if row.total is not None:
@@ -442,6 +443,12 @@ class RowFormat(ABC):
     """Whether lists may have the column `sum` beside means
     (`rescore.nbest.are_means`).
     """
+
+    def toolkit(self) -> str:
+        """Return `components`; a format may ask for its toolkit later, when a list is
+        made.
+        """
+        return self.components
 
     @abstractmethod
     def sniff(self, source: Source) -> bool:
