@@ -31,6 +31,13 @@ SYSTEM = "system="
 """The beginning of the role of a further system's texts; each system has a role of its
 own.
 """
+NAMES_OF_SYSTEMS = (
+    *("system", "system_id", "system_name", "model", "model_id", "model_name"),
+    *("backend", "backend_id", "recognizer", "recogniser", "engine", "provider"),
+)
+"""Usual keys of the system that wrote a text. Only --field gives them this role: the
+hypotheses of a list may be of several systems.
+"""
 ROLES = ("id", "text", "score", "ref", "src")
 """What a key can mean; any other role is a new column of scores."""
 PLACE_OF_SOUND = ("audio_filepath", "offset", "duration")

@@ -18,9 +18,11 @@ from typing import Protocol
 
 from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, Column
 from rescore.errors import UserError, counted
+from rescore.formats.roles import NAMES_OF_SYSTEMS
 from rescore.formats.source import (
     SAME_ID,
     UNTIMED,
+    InputProblem,
     InputWarnings,
     ReadOptions,
     Source,
@@ -218,8 +220,48 @@ class _Repeated:
                 " if rows with one id are one list, best first"
             )
         _check_same_references(row, first.references)
-        self._warnings.add("row", SAME_ID, row.place)
+        system = _other_system(row, first.fields)
+        problem = _other_rows(system) if system else SAME_ID
+        self._warnings.add("row", problem, row.place)
         row.id = f"{row.id}#{number}"
+
+
+def _other_system(row: Row, fields: Mapping[str, str]) -> str | None:
+    """Return the field that names another system than the rows before it; None if none
+    does.
+
+    Args:
+        row: A row.
+        fields: The fields of the rows of its id before it.
+    """
+    for name, value in row.fields.items():
+        is_system = name.lower() in NAMES_OF_SYSTEMS
+        if is_system and fields.get(name, value) != value:
+            return name
+    return None
+
+
+def _other_rows(system: str) -> InputProblem:
+    """Return the problem of rows that are utterances of their own, although a column
+    names their system.
+    """
+    return InputProblem(
+        f"has the id of a row above and another {system}",
+        f"have the id of a row above and another {system}",
+        "; such rows are different utterances, called ID#2, ID#3, ...; if the rows of"
+        f" each {system} are an output: eval or combine with --field system={system};"
+        " if rows of one id are one list: --s2s rank",
+    )
+
+
+def _of_systems(system: str) -> InputProblem:
+    """Return the problem of lists with the rows of several systems."""
+    return InputProblem(
+        f"has rows with different values of {system}",
+        f"have rows with different values of {system}",
+        f"; they are one list; if the rows of each {system} are an output: eval or"
+        f" combine with --field system={system}",
+    )
 
 
 class _Building:
@@ -256,6 +298,9 @@ class _Building:
         if not nbest.hypotheses:  # the rows before spoke of the utterance alone
             nbest.fields = {**row.fields, **nbest.fields}
         elif row.text is not None and nbest.fields != row.fields:
+            system = _other_system(row, nbest.fields)
+            if system:
+                self._warnings.add("list", _of_systems(system), row.place)
             # what differs between hypotheses says nothing of the utterance
             nbest.fields = dict(nbest.fields.items() & row.fields.items())
         nbest.hypotheses += self._hypotheses(row)

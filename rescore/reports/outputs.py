@@ -11,6 +11,7 @@ import numpy as np
 
 from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
+from rescore.formats.ids import Side, paired, some
 from rescore.metrics import Metric
 from rescore.metrics.base import warn_of_texts
 from rescore.metrics.significance import PairedTest
@@ -183,22 +184,48 @@ def in_order(
     Raises:
         UserError: The outputs have different utterances or references.
     """
-    of_id = {nbest.id: nbest for nbest in lists}
-    differing = of_id.keys() ^ {nbest.id for nbest in base_lists}
-    if differing:
-        raise UserError(
-            f"{name}: utterance {min(differing)} is in one of {base} and {name} only;"
-            " compare the same set"
-        )
-    for expected in base_lists:
+    ours = Side([nbest.id for nbest in base_lists], base)
+    pairing = paired(ours, Side([nbest.id for nbest in lists], name))
+    missing, others = pairing.missing, pairing.left_out
+    if missing:
+        raise _not_the_same(name, missing, others, base, len(base_lists))
+    if others:
+        raise _not_the_same(base, others, missing, name, len(lists))
+    pairing.tell()
+    ordered = []
+    for expected, own in zip(base_lists, pairing.of(lists), strict=True):
         is_whole = expected.recording == expected.id
-        same = of_id[expected.id].references == expected.references
-        if not is_whole and not same:
+        if not is_whole and own.references != expected.references:
             raise UserError(
                 f"{name}: utterance {expected.id} has another reference than in {base};"
                 " compare outputs for the same references, such as one --ref FILE"
             )
-    return [of_id[expected.id] for expected in base_lists]
+        ordered.append(own if own.id == expected.id else replace(own, id=expected.id))
+    return ordered
+
+
+def _not_the_same(
+    name: str,
+    missing: Sequence[str],
+    others: Sequence[str],
+    other: str,
+    number: int,
+) -> UserError:
+    """Return the error about an output that lacks utterances of another.
+
+    Args:
+        name: The output.
+        missing: The utterances that it lacks.
+        others: The utterances that it alone has.
+        other: The other output.
+        number: The number of utterances of the other output.
+    """
+    absent = f"{len(missing):,} of {counted(number, 'utterance')}"
+    beside = f", and has {some(others)}" if others else ""
+    return UserError(
+        f"{name}: lacks {absent} that {other} has ({some(missing)}){beside}; compare"
+        " outputs of the same set"
+    )
 
 
 def records_of(every: Sequence[Systems]) -> Any:

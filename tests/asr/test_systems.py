@@ -423,3 +423,35 @@ def test_lines_beside_lists_that_are_numbered(
     (tmp_path / "b.txt").write_text("no owl\nan owl\n")
     with pytest.raises(UserError, match="2 lines for 3 utterances"):
         read_each(paths)
+
+
+def test_a_system_without_a_row_is_refused_as_a_file_without_it_is(
+    rescore: Run, tmp_path: Path
+) -> None:
+    rows = [f"{name}{n},{name},an owl,an owl\n" for n in range(4) for name in "u"]
+    first = "".join(row.replace(",u,", ",a,") for row in rows)
+    second = "".join(row.replace(",u,", ",b,") for row in rows[2:])
+    head = "id,who,text,ref\n"
+    (tmp_path / "a").write_text(head + first)
+    (tmp_path / "b").write_text(head + second)
+    (tmp_path / "all").write_text(head + first + second)
+    for paths in (["a", "b"], ["all", "--field", "system=who"]):
+        done = rescore("eval", *paths, "-q")
+        said = "error: b: lacks 2 of 4 utterances that a has (u0, u1); compare outputs"
+        assert_one_line_error(done, said)
+    done = rescore("eval", "b", "a", "-q")
+    assert_one_line_error(done, "error: b: lacks 2 of 4 utterances that a has")
+
+
+def test_outputs_are_compared_by_the_rule_of_ids(rescore: Run, tmp_path: Path) -> None:
+    for name, ids in (("a", "12"), ("b", ["02", "01"]), ("c", ["in/1.wav", "2.wav"])):
+        texts = {1: "an owl", 2: "hoots"}
+        rows = []
+        for own in ids:
+            text = texts[int(Path(own).stem)]
+            rows.append(f"{own},{text},{text}\n")
+        (tmp_path / name).write_text("id,text,ref\n" + "".join(rows))
+    done = rescore("eval", "a", "b", "c")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count(" 0.00 ") == 3
+    assert "02 is taken for 2" in done.stderr or "01 is taken for 1" in done.stderr

@@ -4,6 +4,7 @@ line that asks which column has a role.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.roles import KeysOfRoles
+from rescore.formats.roles import NAMES_OF_SYSTEMS, KeysOfRoles
 from rescore.formats.shapes import records
 from rescore.formats.source import ReadOptions
 from tests.conftest import ROOT, Run
@@ -306,6 +307,31 @@ def test_the_documentation_lists_all_names() -> None:
     for role, usual in names.items():
         (row,) = re.findall(rf"^\| `{role}` \| ([^;|]*)", section, re.MULTILINE)
         assert re.findall(r"`([^`]+)`", row) == list(usual)
+    of_systems = section.partition("with a usual\nname")[2].partition(".")[0]
+    assert tuple(re.findall(r"`([^`]+)`", of_systems)) == NAMES_OF_SYSTEMS
+
+
+@pytest.mark.parametrize("scored", [True, False])
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_rows_of_several_systems_are_not_merged_in_silence(
+    ending: str, scored: bool, rescore: Run, tmp_path: Path
+) -> None:
+    """Each usual name of a column of systems is known; another column says nothing."""
+    for column in (*NAMES_OF_SYSTEMS, "accent"):
+        rows = []
+        for name in ("one", "two"):
+            row = {"id": "u", column: name, "text": f"an owl {name}", "ref": "an owl"}
+            rows.append(row | ({"score": "-1.5"} if scored else {}))
+        path = tmp_path / f"{column}.{ending}"
+        lines = [json.dumps(row) for row in rows]
+        if ending == "csv":
+            lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+        path.write_text("\n".join(lines) + "\n")
+        done = rescore("eval", path)
+        said = f"eval or combine with --field system={column}"
+        assert (said in done.stderr) is (column != "accent"), done.stderr
+        done = rescore("eval", path, "--field", f"system={column}")
+        assert "another" not in done.stderr and "different" not in done.stderr
 
 
 @pytest.mark.parametrize(

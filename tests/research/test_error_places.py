@@ -181,7 +181,7 @@ def test_errors(rescore: Run, scored: Path, tmp_path: Path) -> None:
     (tmp_path / "w.json").write_text("{}", encoding="utf-8")
     demo = ROOT / "data" / "test.json"
     done = rescore("errors", scored, demo)
-    assert_one_line_error(done, "is in one of", "only; compare the same set")
+    assert_one_line_error(done, "lacks 3 of 3 utterances that", "and has")
     done = rescore("errors", scored, scored, "--weights", "w.json")
     assert_one_line_error(done, "--weights choose from the lists of a single OUTPUT")
     done = rescore("errors", scored, "--metric", "cer")
