@@ -61,6 +61,7 @@ def read(
     audio: str | Path | Sequence[str | Path] | None = None,
     merge: bool = False,
     scores: str | Path | Sequence[str | Path] | None = None,
+    shape: str | Path | None = None,
 ) -> list[NbestList]:
     """Return the N-best lists of files of any known format.
 
@@ -82,7 +83,9 @@ def read(
             ID.wav, or a NeMo manifest.
         merge: Whether lists of several files with one id are one list, as `--merge`.
         scores: Files with further columns of scores, as `--scores`: an id, a rank or
-            the text of each hypothesis, and numbers.
+            the text of each hypothesis, and numbers. `s2s` may name such a column.
+        shape: A TOML file that says where JSON of a service has its texts, as
+            `--shape`.
 
     Returns:
         The lists, in the order of the files. Scores are natural logs.
@@ -98,11 +101,16 @@ def read(
     from rescore import formats
     from rescore.formats.audio import with_audio
     from rescore.formats.merging import check_several
-    from rescore.formats.scores import with_scores
+    from rescore.formats.shapes import read_shape
     from rescore.option_readers import check_read
     from rescore.parts import FORMATS
 
-    for name, value in (("sources", sources), ("s2s", s2s), ("format", format)):
+    for name, value in (
+        ("sources", sources),
+        ("s2s", s2s),
+        ("format", format),
+        ("shape", shape),
+    ):
         if not isinstance(value, str | Path | None):
             raise UserError(f"rescore.read: {name} is {value!r:.60}; give a text")
     if not isinstance(field, Mapping | None):
@@ -111,7 +119,9 @@ def read(
         if not isinstance(key, str):
             raise UserError(f"rescore.read: field {role!r} is {key!r:.60}; give a text")
     options = formats.ReadOptions(
-        size=nbest_size, fields=dict(field) if field else None
+        size=nbest_size,
+        fields=dict(field) if field else None,
+        shape=read_shape(str(shape)) if shape is not None else None,
     )
     options.in_python = True
     if format is not None:
@@ -129,9 +139,8 @@ def read(
         allow_missing=allow_missing,
         options=options,
         merge=merge,
+        scores=_several(scores),
     )
-    if scores:
-        lists = with_scores(lists, _several(scores), allow_missing)
     if audio:
         recordings = list(map(str, _several(audio)))
         return list(with_audio(lists, recordings, allow_missing))

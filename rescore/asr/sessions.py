@@ -25,6 +25,7 @@ from rescore.formats.segments import (
 )
 from rescore.formats.source import InputWarnings, Source
 from rescore.formats.times import Span
+from rescore.formats.understood import tell_recordings
 from rescore.nbest import Hypothesis, NbestList
 
 MARK = "\u001f"
@@ -134,6 +135,10 @@ def read_sessions(path: str, strict: bool = False) -> Sessions:
         for segment in _said(source):
             sessions[segment.recording].append(segment)
     warnings.report()
+    words = 0
+    for own in sessions.values():
+        words += sum(len(segment.text.split()) for segment in own)
+    tell_recordings(path, len(sessions), words)
     return dict(sessions)
 
 

@@ -110,6 +110,7 @@ class Recall(TermRate):
     """Share of the terms in references that are in hypotheses."""
 
     name = "recall"
+    undefined = "no listed term is in the references"
     shares = (1.0, 0.0)
 
 
@@ -117,6 +118,7 @@ class Precision(TermRate):
     """Share of the terms in hypotheses that are in references."""
 
     name = "precision"
+    undefined = "no listed term is in the output"
     shares = (0.0, 1.0)
 
 
@@ -124,6 +126,7 @@ class F1(TermRate):
     """The harmonic mean of recall and precision."""
 
     name = "F1"
+    undefined = "no listed term is in the references or the output"
     shares = (0.5, 0.5)
 
 

@@ -34,6 +34,7 @@ from rescore.formats.source import (
 from rescore.formats.text import are_rows
 from rescore.formats.texts import is_called_table
 from rescore.formats.times import Span, TimedWord, Times, filled, time_order
+from rescore.formats.understood import tell_recordings
 
 log = logging.getLogger(__name__)
 
@@ -175,6 +176,9 @@ def read_systems(
     split = _with_channels(systems)
     every = [_joined(files, known, split, warnings) for files in systems]
     every = _with_same_names(every, paths, len(outputs))
+    for path, recordings in zip(paths, every, strict=True):
+        words = sum(len(recording.words) for recording in recordings.values())
+        tell_recordings(path, len(recordings), words)
     warnings.report()
     for path, files, recordings in zip(paths, systems, every, strict=True):
         if files and not recordings and any(every):

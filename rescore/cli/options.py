@@ -27,7 +27,6 @@ from rescore.formats.merging import check_several
 from rescore.formats.records import options_by_system
 from rescore.formats.references import References
 from rescore.formats.roles import Fields, Named
-from rescore.formats.scores import with_scores
 from rescore.formats.source import ReadOptions
 from rescore.formats.text import detokeniser
 from rescore.formats.times import TIMED
@@ -241,10 +240,9 @@ class InputOptions(Declared):
             ref_option=ref_option,
             allow_missing=self.allow_missing,
             sources=self.sources,
+            scores=self.scores,
             **self._how(),
         )
-        if self.scores:
-            lists = with_scores(lists, self.scores, self.allow_missing)
         return list(self.prepared(lists))
 
     def read_dev(self, dev: DevLists) -> list[NbestList]:

@@ -275,8 +275,12 @@ def _in_order(ours: Side, theirs: Side) -> Pairing:
     number = counted(len(side), side.unit)
     if len(side) != len(other):
         what = f"{side.place}: {number} for {counted(len(other), other.unit)}"
-        if other.ids is None:
-            raise UserError(f"{what} of {other.place}; give one line an utterance")
+        is_ordered = ours.is_ordered or theirs.is_ordered
+        if other.ids is None or is_ordered:
+            order = ", as --ref-format plain says" if is_ordered else ""
+            raise UserError(
+                f"{what} of {other.place}; give one line an utterance{order}"
+            )
         raise UserError(
             f"{what}, and the lines do not begin or end with ids such as"
             f" {some(other.ids)}; give Kaldi text, trn, or one line an utterance"

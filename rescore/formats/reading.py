@@ -36,6 +36,7 @@ from rescore.formats.references import (
     with_sources,
 )
 from rescore.formats.roles import KeysOfRoles, keys_of
+from rescore.formats.scores import ScoreFile, with_scores
 from rescore.formats.shaped import Shaped, ShapeOptions
 from rescore.formats.source import (
     TAGS,
@@ -305,8 +306,10 @@ def read(
     allow_missing: bool = False,
     sources: str | Path | References | None = None,
     merge: bool = False,
+    scores: Sequence[str | Path] = (),
 ) -> Dataset:
-    """Return all lists of `iterate`, with references and source texts from other files.
+    """Return all lists of `iterate`, with references, source texts and further columns
+    from other files.
 
     Args:
         paths: As of `iterate`.
@@ -323,9 +326,10 @@ def read(
         sources: A file of source texts (Kaldi text, plain lines, a table with a column
             src, or lists), which replace the source texts in the lists.
         merge: As of `iterate`.
+        scores: Files with columns of scores, one of which `s2s` may name.
 
     Raises:
-        UserError: As of `iterate`; or references are missing.
+        UserError: As of `iterate`; or references, or scores, are missing.
     """
     warnings = InputWarnings(strict)
     files: list[TextFile] = []
@@ -334,11 +338,17 @@ def read(
         paths = [read_once(path, warnings) for path in paths]
         format_name = format_name or format_beside(paths, known_ids(files))
     understood = Understood(paths)
+    score_files = [ScoreFile(Source(path)) for path in scores]
+    first_pass, of_file = s2s, FIRST_PASS
+    for file in score_files:
+        if s2s in file.columns:
+            first_pass, of_file = FIRST_PASS, s2s
+            understood.roles["score"] = f"{s2s} of {file.path}"
     lists = list(
         iterate(
             paths,
             format_name,
-            s2s,
+            first_pass,
             strict,
             options,
             told=True,
@@ -359,6 +369,8 @@ def read(
             f"{_names(paths)}: utterance {missing[0]}: no reference ({len(missing)} of"
             f" {len(lists)} missing); give {ref_option} FILE"
         )
+    if score_files:
+        return with_scores(lists, score_files, allow_missing, of_file)
     return Dataset.of(lists)
 
 

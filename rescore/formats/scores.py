@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from rescore.columns import WORDS, forbidden_names
+from rescore.columns import FIRST_PASS, WORDS, forbidden_names
 from rescore.dataset import Dataset
 from rescore.errors import UserError, counted, listed
+from rescore.formats.first_pass import choose_first_pass
 from rescore.formats.ids import LISTS, Side, paired, some
 from rescore.formats.objects import Object, objects_of
 from rescore.formats.records import GENERIC
 from rescore.formats.roles import Layout, Named, Roles
 from rescore.formats.shapes import records
-from rescore.formats.source import Source
+from rescore.formats.source import InputWarnings, Source
 from rescore.formats.tables import NUMBER
 from rescore.formats.text import json_number, rank_of, strip_markup
 from rescore.formats.understood import log
@@ -119,8 +119,9 @@ def _plain(text: object) -> str:
 
 def with_scores(
     lists: Sequence[NbestList],
-    paths: Sequence[str | Path],
+    files: Sequence[ScoreFile],
     allow_missing: bool = False,
+    s2s: str = FIRST_PASS,
 ) -> Dataset:
     """Return copies of the lists with the columns of files.
 
@@ -129,19 +130,24 @@ def with_scores(
 
     Args:
         lists: The lists.
-        paths: The files.
+        files: The files.
         allow_missing: Whether rows of utterances without a list are left out; otherwise
             they are an error.
+        s2s: The column of a file that becomes the first pass; `s2s` for that of the
+            lists.
 
     Raises:
         UserError: A hypothesis has no row, a row no hypothesis, or a column has the
             name of another.
     """
-    for path in paths:
-        file = ScoreFile(Source(path))
+    for file in files:
         lists = _with_file(lists, file, allow_missing)
         number = counted(sum(len(nbest.hypotheses) for nbest in lists), "hypothesis")
         log.info("%s: columns %s of %s", file.path, listed(file.columns), number)
+    if s2s != FIRST_PASS:
+        warnings = InputWarnings()
+        for nbest in lists:
+            choose_first_pass(nbest, s2s, nbest.title, warnings)
     return Dataset.of(lists)
 
 

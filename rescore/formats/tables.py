@@ -26,6 +26,7 @@ from rescore.formats.source import (
     Source,
 )
 from rescore.formats.text import NOTHING, as_number
+from rescore.formats.understood import WORDS
 from rescore.formats.writing import check_holds, line, unmarked
 from rescore.nbest import Header, NbestList, ranked_by
 
@@ -93,6 +94,29 @@ class DelimitedTable(RowFormat):
         names = dict.fromkeys(self._form.names(source), "")
         has_ids = layout.id_of(names) is not None
         return has_ids and layout.text_of_role(names, role) is not None
+
+    def check_texts(self, source: Source, role: str) -> None:
+        """Check that the first line does not name a column of ids alone, or a column of
+        texts alone.
+
+        Args:
+            source: A file that may be a table.
+            role: `ref` or `src`.
+
+        Raises:
+            UserError: It names one of the two.
+        """
+        layout = _layout()
+        names = dict.fromkeys(self._form.names(source), "")
+        has_ids = layout.id_of(names) is not None
+        has_texts = layout.text_of_role(names, role) is not None
+        if has_ids != has_texts and len(names) > 1:
+            lacking = role if has_ids else "id"
+            raise UserError(
+                f"{source.name}: which column has the {WORDS[lacking]}? Call it"
+                f" {lacking} ({', '.join(names)[:100]}); --field names columns of the"
+                " lists alone"
+            )
 
     def texts(self, source: Source, role: str) -> Iterator[TextOfUtterance]:
         """Yield the references or source texts of a table, which may have hypotheses,

@@ -27,6 +27,9 @@ def kind_of_texts(source: Source, role: str) -> str | None:
     for name in TABLES:
         if not source.peek.root and FORMATS[name].has_texts(source, role):
             return name
+    if is_called_table(source.path):
+        for name in TABLES:
+            FORMATS[name].check_texts(source, role)
     kind = sniff(source)
     return None if kind in TABLES else kind
 

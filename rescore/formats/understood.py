@@ -150,6 +150,18 @@ def tell_files(role: str, files: Iterable[tuple[str, str]]) -> None:
     log.info("%s from %s", WORDS[role], _named(files))
 
 
+def tell_recordings(path: str | Path, recordings: int, words: int) -> None:
+    """Log how many whole recordings were read.
+
+    Args:
+        path: The file or folder.
+        recordings: The number of recordings.
+        words: The number of their words.
+    """
+    number = counted(recordings, "recording")
+    log.info("%s: %s of %s", path, number, counted(words, "word"))
+
+
 def _named(files: Iterable[tuple[str, str]]) -> str:
     """Return the names of files, with their forms."""
     return listed([f"{path} ({form})" if form else path for path, form in files])

@@ -94,6 +94,8 @@ class Metric:
     least_losses: Callable[[Sequence[Any]], PairLosses] | None = None
     """As `pair_losses`, with lower bounds of the losses; None unless these are faster.
     """
+    undefined: ClassVar[str] = "all references are empty"
+    """Why the value of a set is not defined, if it is not (`measures`)."""
     punishes_brevity: ClassVar[bool] = False
     """Whether the length of the whole set punishes short texts, like BLEU's brevity
     penalty.
@@ -329,7 +331,7 @@ def check_measurable(metric: Metric, lists: Sequence[NbestList], purpose: str) -
     every = np.concatenate(list_statistics(metric, lists))
     if not is_measurable(metric, every.sum(axis=0)):
         raise UserError(
-            f"{lists[0].header.prefix}all references are empty, as {metric.name} counts"
+            f"{lists[0].header.prefix}{metric.undefined}, as {metric.name} counts"
             f" them; {purpose}"
         )
 

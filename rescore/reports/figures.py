@@ -129,9 +129,10 @@ class Figures:
         self.statistics = list_statistics(metric, lists)
         if not is_measurable(metric, np.concatenate(self.statistics).sum(axis=0)):
             log.warning(
-                "%s is not defined (%s): all references are empty, as it counts them",
+                "%s is not defined (%s): %s, as it counts them",
                 metric.name,
                 UNDEFINED,
+                metric.undefined,
             )
         self._reporting = metric.for_reports
         if self._reporting is not metric:

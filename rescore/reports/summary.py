@@ -10,6 +10,7 @@ from dataclasses import replace
 from rescore.columns import FIRST_PASS
 from rescore.decision.mixture import named
 from rescore.errors import counted
+from rescore.metrics import Metric
 from rescore.parts import METRICS
 from rescore.reports import groups
 from rescore.reports.figures import FIRST, SHORT, Row
@@ -102,7 +103,9 @@ def _gains_of_votes(measured: MetricResult) -> Iterator[str]:
 
 def nothing_to_measure(measured: MetricResult) -> str:
     """Return why the value of a metric is not defined: one line."""
-    return f"{measured.metric} is not defined: all references are empty"
+    known = METRICS.known(measured.metric)
+    why = METRICS[known].undefined if known else Metric.undefined
+    return f"{measured.metric} is not defined: {why}"
 
 
 def _relative(after: float, before: float) -> str:

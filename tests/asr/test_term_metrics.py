@@ -72,3 +72,14 @@ def test_lists_of_other_utterances_are_refused(rescore: Run, tmp_path: Path) -> 
     assert_one_line_error(
         rescore("run", "l.jsonl", "--words", "terms", "--boost", "1"), "terms: ", *both
     )
+
+
+def test_a_rate_without_terms_says_what_lacks(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("no cat\n")
+    (tmp_path / "ref").write_text("an owl\n")
+    (tmp_path / "words").write_text("owl\n")
+    done = rescore("eval", "out", "--ref", "ref", "--words", "words")
+    assert (
+        "precision is not defined (-): no listed term is in the output" in done.stderr
+    )
+    assert "references are empty" not in done.stderr

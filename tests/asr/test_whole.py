@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rescore import formats
+from rescore import formats, read
 from rescore.asr.combine import combine
 from rescore.asr.measured import closest_readings, measured_recordings
 from rescore.asr.whole import Recording, are_whole, read_systems
@@ -638,6 +638,8 @@ def test_a_shape_describes_whole_recordings(rescore: Run, tmp_path: Path) -> Non
             said = f"{done.stdout}{done.stderr}".replace("json", "txt")
             figures.append(said.split())
         assert figures[0] == figures[1]
+    (nbest,) = read("one.json/talk.json", shape="s.toml")  # in Python, too
+    assert nbest.hypotheses[0].text == "a b c"
     refused = rescore("eval", "one.txt", *beside, "--shape", "s.toml")
     assert refused.returncode == 2
     assert "--shape describes JSON" in refused.stderr

@@ -229,5 +229,42 @@ def test_sources_of_lists_and_manifests(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("uid,english\n0,x\n")
     assert_one_line_error(
         rescore("convert", "l.jsonl", "--src", "list.csv", "-o", "x.jsonl"),
-        "no columns id and src",
+        "Call it src",
     )
+
+
+def test_a_table_without_a_column_names_its_columns(
+    rescore: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "l.jsonl").write_text(
+        '{"id": "u", "hyps": [{"text": "a b", "score": -1}]}\n'
+    )
+    asked = "which column has the {}? Call it {} ({})"
+    tables = [
+        ("id,dur\nu,1\n", asked.format("references", "ref", "id, dur")),
+        ("clip_id,gold_words\nu,a b\n", asked.format("references", "ref", "clip_id, ")),
+        ("name,ref\nu,a b\n", asked.format("ids", "id", "name, ref")),
+    ]
+    for ending, sign in ((".csv", ","), (".tsv", "\t")):
+        for text, said in tables:
+            path = tmp_path / f"g{ending}"
+            path.write_text(text.replace(",", sign))
+            done = rescore("eval", "l.jsonl", "--ref", path)
+            assert_one_line_error(done, said.rpartition(" (")[0])
+    path.write_text("u\ta b\n")  # Kaldi text with tabs
+    assert rescore("eval", "l.jsonl", "--ref", path).returncode == 0
+
+
+@pytest.mark.parametrize("output", ["l.jsonl", "out.txt", "out.trn"])
+def test_plain_lines_of_another_number_name_both_numbers(
+    output: str, rescore: Run, tmp_path: Path
+) -> None:
+    texts = {
+        "l.jsonl": '{"id": "u", "hyps": ["a"]}\n{"id": "v", "hyps": ["a"]}\n',
+        "out.txt": "a\na\n",
+        "out.trn": "a (u)\na (v)\n",
+    }
+    (tmp_path / output).write_text(texts[output])
+    (tmp_path / "ref").write_text("a\na\na\n")
+    done = rescore("eval", output, "--ref", "ref", "--ref-format", "plain")
+    assert_one_line_error(done, "ref: 3 lines for 2 utterances of", "as --ref-format")

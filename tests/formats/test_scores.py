@@ -194,3 +194,18 @@ def test_dev_lists_have_files_of_their_own(rescore: Run) -> None:
     assert {"qe", "judge"} <= weights.keys()
     again = rescore("rerank", "lists.jsonl", "--weights", "w.json", "--scores", path)
     assert again.returncode == 0, again.stderr
+
+
+def test_a_column_of_scores_becomes_the_first_pass(
+    rescore: Run, tmp_path: Path
+) -> None:
+    hypotheses = [{"text": "a", "score": -1}, {"text": "b", "score": -2}]
+    (tmp_path / "l.jsonl").write_text(json.dumps({"id": "u", "hyps": hypotheses}))
+    (tmp_path / "qe.csv").write_text("id,rank,qe\nu,1,0.5\nu,2,0.75\n")
+    (nbest,) = read(tmp_path / "l.jsonl", scores=tmp_path / "qe.csv", s2s="qe")
+    assert [one.scores["s2s"] for one in nbest.hypotheses] == [0.5, 0.75]
+    assert [one.scores["first"] for one in nbest.hypotheses] == [-1, -2]
+    command = ("convert", "l.jsonl", "--scores", "qe.csv", "--s2s")
+    done = rescore(*command, "qe")
+    assert '"score": 0.75' in done.stdout
+    assert_one_line_error(rescore(*command, "other"), "no score 'other'")
