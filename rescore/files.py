@@ -16,12 +16,14 @@ import itertools
 import json
 import lzma
 import os
+import re
 import shutil
+import socket
 import stat
 import sys
 import zlib
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -259,6 +261,10 @@ def shown(name: str) -> str:
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
+_HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]
+"""Names this machine in temporary paths: others may write to the same folder."""
+_LEFT = re.compile(rf"\..+\.{_HOST}-(\d+)-\d+\.tmp")
+"""Temporary paths of this machine, with the number of the process."""
 _NUMBERS = itertools.count()
 """Numbers of temporary paths, so that threads can write the same file."""
 
@@ -270,9 +276,57 @@ def temporary_path(path: Path) -> Path:
         path: The file or folder to be written.
 
     Returns:
-        The path `.NAME.PID-NUMBER.tmp`, with another number in each call.
+        The path `.NAME.HOST-PID-NUMBER.tmp`, with another number in each call.
     """
-    return path.with_name(f".{path.name}.{os.getpid()}-{next(_NUMBERS)}.tmp")
+    made_here = f"{_HOST}-{os.getpid()}-{next(_NUMBERS)}"
+    return path.with_name(f".{path.name}.{made_here}.tmp")
+
+
+def remove_left(folder: Path) -> None:
+    """Remove the temporary files in a folder that killed processes of this machine
+    left there.
+
+    Args:
+        folder: The folder; it may be absent.
+    """
+    with suppress(OSError):
+        for path in list(folder.iterdir()):
+            match = _LEFT.fullmatch(path.name)
+            if match is None or _runs(int(match[1])):
+                continue
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    """Return whether a process of this number may run; always true on Windows, where
+    asking would end it.
+    """
+    if os.name == "nt":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def is_replaced(path: str) -> bool:
+    """Return whether an output is a file that is written beside its place and renamed:
+    not stdout, a device or a pipe.
+
+    Args:
+        path: The output; `-` is stdout.
+    """
+    place = Path(path)
+    try:
+        return path != "-" and (place.is_file() or not place.exists())
+    except OSError:  # the writer says what is wrong with it
+        return True
 
 
 def resolved(path: Path) -> Path:
@@ -439,6 +493,8 @@ def together(paths: Collection[str]) -> Iterator[None]:
             places.add(resolved(Path(path)))
         except OSError as error:
             raise unwritable(path, error) from None
+    for folder in {place.parent for place in places}:
+        remove_left(folder)
     waiting = _Waiting(frozenset(places))
     for path in paths:
         waiting.note(Path(path), waiting.written, ())

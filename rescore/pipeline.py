@@ -52,6 +52,7 @@ from rescore.tuning.folds import (
     warn_of_single,
     warn_of_unused,
 )
+from rescore.version import VERSION
 
 __all__ = [
     "Outcome",
@@ -252,11 +253,17 @@ def score_in_parts(
         output: The file.
         progress: Is told how many hypotheses are scored.
     """
-    made_by = [
+    models = [
         f"{lm.name} {record_of(lm, plan.norm).short} {lm.fingerprint}"
         for lm in plan.models
     ]
-    shards = Shards(output, [*made_by, plan.norm, *(lm.name for lm in plan.counted)])
+    made_by = {
+        "lm": models,
+        "lm_norm": plan.norm,
+        "count_tokens": [lm.name for lm in plan.counted],
+        "rescore": VERSION,
+    }
+    shards = Shards(output, made_by)
     missing = shards.missing(
         windows_of_lists(with_needed_neighbours(plan.models, lists)), progress
     )

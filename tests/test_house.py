@@ -44,6 +44,7 @@ LAYERS = [
     ["columns"],
     ["styles"],
     ["option_readers"],
+    ["keys"],
     ["options"],
     ["parts"],
     ["files"],

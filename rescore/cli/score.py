@@ -16,6 +16,7 @@ from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import OptionError, UserError
+from rescore.files import is_replaced
 from rescore.formats.sentences import read_sentences
 from rescore.formats.source import InputWarnings
 from rescore.lms import ComputeOptions, LanguageModel, TokenScores
@@ -118,9 +119,9 @@ def command(
         plan = pipeline.resolve(config, head, load=lms.load, measures=False)
         lists = pipeline.expand(plan, lists)
         names = ", ".join(model.name for model in plan.models)
-        to_file = own.output and own.output != "-"
+        to_file = own.output and is_replaced(own.output)
         with options.progress_bar(None, f"score {names}") as bar:
-            if lms.engine != "local" and to_file and not own.tokens:
+            if to_file and not own.tokens:
                 pipeline.score_in_parts(plan, lists, str(own.output), bar.update)
                 return
             on_scores = None

@@ -21,6 +21,7 @@ class TrainingOptions(Declared):
         metavar="DIR",
         required=True,
         common=True,
+        harmless=True,
     )
 
 

@@ -62,7 +62,7 @@ class ElectraOptions(MaskingOptions):
         return model_folder("--generator", self.generator)
 
     @property
-    def objective(self) -> dict[str, Any]:
+    def contents(self) -> dict[str, Any]:
         sources: dict[str, str | None] = {"generator": None, "confusions": None}
         if self.generator_folder:
             weights = self.generator_folder / "model.safetensors"
@@ -70,7 +70,7 @@ class ElectraOptions(MaskingOptions):
         if self.confusions is not None:
             lists = Path(self.confusions)
             sources["confusions"] = _named(lists, lists.name)
-        return super().objective | sources
+        return super().contents | sources
 
     def shaped(self, config: NetworkConfig) -> NetworkConfig:
         config = super().shaped(config)

@@ -4,38 +4,46 @@ joined at the end.
 
 from __future__ import annotations
 
-import hashlib
+import json
 import logging
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from rescore import formats
-from rescore.files import make_folder
-from rescore.formats import ReadOptions, native
+from rescore.errors import UserError, counted
+from rescore.files import make_folder, remove_left
+from rescore.formats import ReadOptions, audio, native
 from rescore.formats.source import Source
+from rescore.keys import Difference, Key, differences, digest_of
 from rescore.lms.base import WithNeighbours
 from rescore.nbest import NbestList
 from rescore.scoring.local import OnProgress
 
 log = logging.getLogger(__name__)
 
-NAME = re.compile(r"\d{6,}-[0-9a-f]{12}\.jsonl|\.\d{6,}-[0-9a-f]{12}\.jsonl\..+\.tmp")
-"""Names of shards, and of shards whose writer was killed."""
+NAME = re.compile(r"\d{6,}-[0-9a-f]{12}\.jsonl")
+"""Names of shards."""
+KEYS = "keys.jsonl"
+"""The file with the key of each shard, by the name of the shard."""
 
 
 class Shards:
     """A folder beside the output with a JSON Lines file for each window of lists, named
-    after its place and a hash of its inputs.
+    after its place and the digest of its key: of the settings, and of all that is read
+    and written.
     """
 
-    def __init__(self, output: str, made_by: Sequence[str]) -> None:
+    def __init__(self, output: str, made_by: Mapping[str, Any]) -> None:
         """Make the folder.
 
         Args:
             output: The file that joins the shards.
-            made_by: Fingerprints and settings; if they change, all shards are computed
+            made_by: The models and settings; if they change, all shards are computed
                 again.
 
         Raises:
@@ -43,10 +51,19 @@ class Shards:
         """
         self._output = output
         self._folder = Path(f"{output}.shards")
-        self._made_by = "\n".join(made_by)
+        self._made_by = dict(made_by)
         self._paths: list[Path] = []
-        self._to_write: deque[Path] = deque()
+        self._to_write: deque[tuple[Path, Key]] = deque()
+        self._found = 0
+        """Number of windows that have a file of an earlier run."""
+        self._other: dict[str, str] = {}
+        """What differs from the windows of an earlier run, in words, by name."""
+        self._again = 0
+        """Number of windows that an earlier run made of something else."""
         make_folder(self._folder, str(self._folder))
+        remove_left(self._folder)
+        remove_left(Path(output).absolute().parent)
+        self._earlier = _keys_by_place(self._folder / KEYS)
 
     def add(self, window: Sequence[WithNeighbours]) -> Path | None:
         """Return the file for the next window; None if it exists already, made from the
@@ -55,13 +72,32 @@ class Shards:
         Args:
             window: The lists of the window.
         """
-        digest = hashlib.sha256(self._made_by.encode())
-        for placed in window:
-            digest.update(_content(placed).encode())
-        key = digest.hexdigest()[:12]
-        path = self._folder / f"{len(self._paths):06d}-{key}.jsonl"
+        return self._place(self._key(window))
+
+    def _key(self, window: Sequence[WithNeighbours]) -> Key:
+        """Return the key of a window."""
+        return {**self._made_by, **_contents(window)}
+
+    def _place(self, key: Key) -> Path | None:
+        """Return the file for the next window; None if it exists already."""
+        number = f"{len(self._paths):06d}"
+        path = self._folder / f"{number}-{digest_of(key)}.jsonl"
         self._paths.append(path)
-        return None if path.is_file() else path
+        if path.is_file():
+            self._found += 1
+            return None
+        if number in self._earlier:
+            self._again += 1
+            for different in differences(self._earlier[number], key):
+                self._other.setdefault(different.name, self._in_words(different))
+        return path
+
+    def _in_words(self, different: Difference) -> str:
+        """Return a setting with both values, or the name of an input."""
+        is_setting = different.name in {
+            name.replace("_", "-") for name in self._made_by
+        }
+        return str(different) if is_setting else different.name
 
     def missing(
         self, windows: Iterable[list[WithNeighbours]], progress: OnProgress
@@ -74,23 +110,55 @@ class Shards:
                 file.
         """
         for window in windows:
-            path = self.add(window)
+            key = self._key(window)
+            path = self._place(key)
             if path is None:
                 progress(sum(len(placed.nbest.hypotheses) for placed in window))
             else:
-                self._to_write.append(path)
+                self._to_write.append((path, key))
                 yield window
+        self._report()
+
+    def _report(self) -> None:
+        """Say how many windows an earlier run has finished, and what it made of
+        something else.
+        """
+        parts = counted(len(self._paths), "part")
+        if self._found:
+            log.info(
+                "%s: %d of %s were finished by an earlier run",
+                self._folder,
+                self._found,
+                parts,
+            )
+        if self._again:
+            log.warning(
+                "%s: %d of %s were made with other settings or lists, and are scored"
+                " again (%s)",
+                self._folder,
+                self._again,
+                parts,
+                "; ".join(self._other.values()),
+            )
 
     def write(self, windows: Iterable[list[WithNeighbours]]) -> None:
-        """Write each window to its file, then join all.
+        """Write each window to its file, then join all. If a window raises an error
+        before any is written, the folder is removed.
 
         Args:
             windows: The windows of `missing`, with their new columns.
         """
-        for window in windows:
-            path = self._to_write.popleft()
-            formats.write((placed.nbest for placed in window), str(path))
-        self.join()
+        try:
+            for window in windows:
+                path, key = self._to_write.popleft()
+                formats.write((placed.nbest for placed in window), str(path))
+                with open(self._folder / KEYS, "a", encoding="utf-8") as file:
+                    file.write(json.dumps({"part": path.name, "key": key}) + "\n")
+            self.join()
+        except BaseException:
+            with suppress(OSError):  # a folder with finished parts stays
+                self._folder.rmdir()
+            raise
 
     def join(self) -> None:
         """Write the output in the order of the windows, and remove the shards; other
@@ -98,7 +166,7 @@ class Shards:
         """
         formats.write(self._lists(), self._output)
         for path in self._folder.iterdir():
-            if NAME.fullmatch(path.name) and path.is_file():
+            if (NAME.fullmatch(path.name) or path.name == KEYS) and path.is_file():
                 path.unlink()
         try:
             self._folder.rmdir()
@@ -114,18 +182,51 @@ class Shards:
             yield from native.read(Source(path), ReadOptions())
 
 
-def _content(placed: WithNeighbours) -> str:
-    """Return an unambiguous text of all that the scores of a list depend on, and of all
-    that is written beside them.
+def _keys_by_place(path: Path) -> dict[str, Key]:
+    """Return the keys of the shards of earlier runs, by the number of their window."""
+    keys: dict[str, Key] = {}
+    with suppress(OSError, ValueError, KeyError, TypeError):  # cut off by a kill
+        for line in path.read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            number, _, _ = entry["part"].partition("-")
+            keys[number] = dict(entry["key"])
+    return keys
+
+
+def _contents(window: Sequence[WithNeighbours]) -> Key:
+    """Return the digest of each field of the lists of a window, by name: all that the
+    scores depend on, and all that is written beside them.
     """
-    nbest = placed.nbest
-    hypotheses = []
-    for hypothesis in nbest.hypotheses:
-        scores = sorted(hypothesis.scores.items())
-        about = (hypothesis.text, hypothesis.origin, hypothesis.times, hypothesis.rank)
-        hypotheses.append((about, hypothesis.combined, scores))
-    columns = sorted(nbest.header.records.items(), key=lambda item: item[0])
-    header = (columns, nbest.header.translates, nbest.header.scores_are_means)
-    place = (nbest.id, nbest.recording, nbest.audio)
-    written = (place, nbest.references, nbest.source, header)
-    return repr((written, hypotheses, placed.before, placed.after))
+    columns: dict[str, list[Any]] = {}
+    for placed in window:
+        nbest = placed.nbest
+        for name, value in (
+            *_fields(nbest, without=("hypotheses", "header", "audio")),
+            *_fields(nbest.header),
+            ("audio", _sound(nbest)),
+            ("before", placed.before),
+            ("after", placed.after),
+            ("hypotheses", len(nbest.hypotheses)),
+        ):
+            columns.setdefault(name, []).append(value)
+        for hypothesis in nbest.hypotheses:
+            for name, value in _fields(hypothesis):
+                columns.setdefault(name, []).append(value)
+    return {name: digest_of(values) for name, values in columns.items()}
+
+
+def _sound(nbest: NbestList) -> str:
+    """Return the digest of a list's recording; its path, where it cannot be read."""
+    if nbest.audio is None:
+        return ""
+    try:
+        return audio.digest(nbest.audio)
+    except UserError:
+        return nbest.audio.path
+
+
+def _fields(value: Any, without: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values of the fields that count in comparisons."""
+    for entry in fields(value):
+        if entry.compare and entry.name not in without:
+            yield entry.name, getattr(value, entry.name)

@@ -201,7 +201,7 @@ def test_the_command(rescore: Run, tmp_path: Path) -> None:
     assert "| 2 of at most 8,192 tokens and 64 sentences |" in card
     other = [option for option in RECIPE if option != "--predict-frame"]
     done = rescore(*train, *other, "--steps", "3", "--resume")
-    assert_one_line_error(done, "was made with predict_frame True, not None")
+    assert_one_line_error(done, "was made with predict-frame True, not False")
     (tmp_path / "t").write_text("the old clock\n")
     done = rescore("score", "--text", "t", "--lm", "tta:lm")
     assert done.returncode == 0 and "tta" in done.stdout, done.stderr

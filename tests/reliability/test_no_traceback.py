@@ -179,7 +179,7 @@ def test_resume_belongs_to_one_training(rescore: Run, tmp_path: Path) -> None:
     for kind, text, held_out, part in (
         ("bilm", "t.txt", "5", "holds a model of kind tta"),
         ("tta", "u.txt", "5", "was made with text"),
-        ("tta", "t.txt", "6", "was made with held_out 5, not 6"),
+        ("tta", "t.txt", "6", "was made with held-out 5, not 6"),
     ):
         status, message = train(kind, text, held_out, "--steps", "4", "--resume")
         assert status == 2 and part in message

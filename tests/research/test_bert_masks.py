@@ -149,7 +149,7 @@ def test_the_command(rescore: Run, tmp_path: Path) -> None:
     assert done.returncode == 0 and told in done.stderr, done.stderr
     assert rescore(*bert, "--steps", "3", "--resume", "--out", "lm").returncode == 0
     plain = [*train, "--lm", "bilm", "--steps", "4", "--resume", "--out", "lm"]
-    assert_one_line_error(rescore(*plain), "was made with mask_keep 0.1, not None")
+    assert_one_line_error(rescore(*plain), "was made with mask-keep 0.1, not 0.0")
     assert_one_line_error(
         rescore(*train, "--lm", "tta", "--mask-keep", "0.1", "--out", "x"),
         "train --lm tta takes no --mask-keep; give it to --lm bilm",

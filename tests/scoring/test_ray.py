@@ -422,14 +422,14 @@ def test_a_cluster_that_starts_too_slowly(monkeypatch: pytest.MonkeyPatch) -> No
 def test_shards_that_are_there_are_not_made_again(tmp_path: Path) -> None:
     windows = [[WithNeighbours(nbest)] for nbest in formats.read([LISTS])[:6]]
     output = str(tmp_path / "out.jsonl")
-    first = Shards(output, ["model a"])
+    first = Shards(output, {"lm": "a"})
     for window in windows[:4]:
         path = first.add(window)
         assert path is not None
         formats.write([placed.nbest for placed in window], str(path))
-    again = Shards(output, ["model a"])
+    again = Shards(output, {"lm": "a"})
     assert [again.add(window) is None for window in windows] == [True] * 4 + [False] * 2
-    other = Shards(output, ["model b"])
+    other = Shards(output, {"lm": "b"})
     paths = [other.add(window) for window in windows]
     assert None not in paths
     for window, path in zip(windows, paths, strict=True):
@@ -459,12 +459,13 @@ def test_shards_of_other_questions_are_made_again(tmp_path: Path) -> None:
             ("after",),
         ),
     ]
-    shards = Shards(str(tmp_path / "out.jsonl"), ["model"])
+    shards = Shards(str(tmp_path / "out.jsonl"), {"lm": "model"})
     first = shards.add(asked[:1])
     assert first is not None
     formats.write([nbest], str(first))
     again = [
-        Shards(str(tmp_path / "out.jsonl"), ["model"]).add([placed]) for placed in asked
+        Shards(str(tmp_path / "out.jsonl"), {"lm": "model"}).add([placed])
+        for placed in asked
     ]
     assert again[0] is None
     assert len({first, *again[1:]} - {None}) == len(asked)
@@ -477,7 +478,7 @@ def test_other_files_beside_shards_stay(
     (folder / "folder").mkdir(parents=True)
     (folder / "notes.txt").write_text("mine")
     (folder / "000000-aaaaaaaaaaaa.jsonl").write_text("of an earlier run")
-    shards = Shards(str(tmp_path / "out.jsonl"), ["model"])
+    shards = Shards(str(tmp_path / "out.jsonl"), {"lm": "model"})
     window = [WithNeighbours(nbest) for nbest in formats.read([LISTS])[:2]]
     path = shards.add(window)
     assert path is not None

@@ -16,14 +16,14 @@ from dataclasses import asdict, dataclass, field, fields
 from itertools import cycle, islice
 from pathlib import Path
 from types import FrameType
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from rescore.errors import UserError, counted
+from rescore.keys import Key, key_of
 from rescore.lms import checkpoint
 from rescore.lms.base import Report
 from rescore.lms.devices import choose_device
@@ -32,6 +32,7 @@ from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import SentenceBatch
 from rescore.lms.training.objectives import Example, Objective, Task
 from rescore.lms.training.options import NeuralOptions
+from rescore.lms.training.state import check_same, of_earlier, read_state
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +61,6 @@ FORWARD = 0.5
 """The time of a token in a validation, as a share of its time in an update, before a
 validation was measured.
 """
-RATES = ("learning_rate", "dropout", "weight_decay", "warmup", "decay")
-"""The options that a resumed training may change."""
 
 
 def optimizers(
@@ -235,8 +234,6 @@ class TrainingState:
     """Number of validations since the best step."""
     validated_share: float = 0.0
     """The share of the training that was done at the last validation."""
-    rates: dict[str, float] = field(default_factory=dict)
-    """The options that a resumed training may change, such as the learning rate."""
 
 
 def choose_precision(name: str, device: torch.device) -> torch.dtype:
@@ -302,7 +299,7 @@ class Trainer:
         self.state_folder = state_folder or folder
         self.schedule = list(schedule)
         self.tasks = {task.name: task for task in schedule}
-        self.progress = TrainingState(rates=self._rates())
+        self.progress = TrainingState()
         self._validation_seconds: float | None = None
         self._held_out_tokens = 0
         for task in self.tasks.values():
@@ -322,21 +319,18 @@ class Trainer:
             self._model = cast(Network, torch.compile(network, dynamic=True))
 
     @property
-    def belongs_to(self) -> dict[str, Any]:
-        """The identity that a saved state must match."""
+    def key(self) -> Key:
+        """The key of a saved state: all that the training depends on."""
         texts = dict.fromkeys(task.corpus.fingerprint for task in self.schedule)
-        return {
+        found = {
             "tasks": " ".join(task.name for task in self.schedule),
-            "batch_tokens": self.options.batch_tokens,
-            "batch_sentences": self.options.batch_sentences,
-            "seed": self.options.seed,
-            "optimizer": self.options.optimizer,
-            "objective": self.options.objective,
             "network": asdict(self.network.config),
             "tokenizer": self.tokenizer.fingerprint,
             "text": " ".join(texts),
             "held_out": self.schedule[0].corpus.held_out_sentences,
+            **self.options.contents,
         }
+        return key_of(self.options, found, without=("pairs", "config"))
 
     def learning_rate(self) -> float:
         """Return the learning rate of the next step: linear warm-up, constant, linear
@@ -614,7 +608,7 @@ class Trainer:
             tensors["random.cuda"] = torch.cuda.get_rng_state()
         about = {
             "progress": json.dumps(asdict(self.progress)),
-            "belongs_to": json.dumps(self.belongs_to),
+            "belongs_to": json.dumps(self.key),
         }
         whole = {name: value.contiguous() for name, value in tensors.items()}
         checkpoint.write_tensors(self.state_folder / STATE, whole, about)
@@ -626,16 +620,18 @@ class Trainer:
             UserError: The file is damaged, or belongs to another training.
         """
         path = self.state_folder / STATE
-        about, tensors = _read_state(path)
-        _check_same(path, json.loads(about.get("belongs_to", "{}")), self.belongs_to)
+        about, tensors = read_state(path)
         # files of other versions have more or less
         known = {entry.name for entry in fields(TrainingState)}
-        progress = json.loads(about["progress"]).items()
+        progress = json.loads(about["progress"])
+        before = json.loads(about.get("belongs_to", "{}"))
+        now = self.key
+        before = {**progress.get("rates", {}), **before}
+        before = of_earlier(before, now, self.options.of_objective)
+        check_same(path, before, now)
         self.progress = TrainingState(
-            **{name: value for name, value in progress if name in known}
+            **{name: value for name, value in progress.items() if name in known}
         )
-        self._report_changes()
-        self.progress.rates = self._rates()
         # who resumes a training that stopped by itself wants it to go on
         if self.progress.worse >= PATIENCE:
             self.progress.worse = 0
@@ -652,18 +648,6 @@ class Trainer:
         torch.set_rng_state(tensors["random.cpu"])
         if "random.cuda" in tensors and self.device.type == "cuda":
             torch.cuda.set_rng_state(tensors["random.cuda"])
-
-    def _report_changes(self) -> None:
-        """Warn of the options that are other than before the training was resumed."""
-        for name, value in self._rates().items():
-            before = self.progress.rates.get(name, value)
-            if before != value:
-                flag = f"--{name.replace('_', '-')}"
-                log.warning("%s was %g before, and is %g now", flag, before, value)
-
-    def _rates(self) -> dict[str, float]:
-        """Return the values of the options in `RATES`."""
-        return {name: float(getattr(self.options, name)) for name in RATES}
 
     def export(self) -> None:
         """Write the model folder that scoring reads, with the last weights; for an
@@ -704,44 +688,3 @@ def _with_prefix(tensors: Mapping[str, Tensor], prefix: str) -> dict[str, Tensor
         if name.startswith(prefix):
             chosen[name.removeprefix(prefix)] = value
     return chosen
-
-
-def _read_state(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """Return the metadata and the tensors of a saved state."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {}
-            for name in file.keys():  # noqa: SIM118 (no mapping)
-                tensors[name] = file.get_tensor(name)
-            return file.metadata(), tensors
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path}: not a whole safetensors file ({error})") from None
-
-
-def _check_same(path: Path, before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Raise an error if a saved state does not belong to this training.
-
-    The length of the training may change; options that decide the batches or the
-    network may not.
-    """
-    for name, saved, wanted in _differences(before, now):
-        raise UserError(
-            f"{path}: was made with {name} {saved}, not {wanted}; resume with the"
-            " same, or start in another folder"
-        )
-
-
-def _differences(
-    before: dict[str, Any], now: dict[str, Any]
-) -> Iterator[tuple[str, Any, Any]]:
-    """Yield the name and both values of each entry that differs, also of entries in
-    entries. An absent entry is like None.
-    """
-    for name, wanted in now.items():
-        saved = before.get(name)
-        if isinstance(saved, dict) and isinstance(wanted, dict):
-            for key in saved | wanted:
-                if saved.get(key) != wanted.get(key):
-                    yield key, saved.get(key), wanted.get(key)
-        elif saved != wanted:
-            yield name, saved, wanted

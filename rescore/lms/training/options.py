@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rescore.errors import OptionError, UserError, takes_no
+from rescore.keys import digest_of_file
 from rescore.lms.backends import parse, shipped
 from rescore.lms.base import Kind
 from rescore.lms.config import NAMED, NetworkConfig
 from rescore.lms.options import PairOptions, TextOptions, TokenizerOptions
-from rescore.options import Declared, OptionValues, option
+from rescore.options import Declared, OptionValues, flattened, option
 from rescore.parts import KINDS, LESSONS
 
 if TYPE_CHECKING:
@@ -86,7 +87,10 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         common=True,
     )
     resume: bool = option(
-        False, "Continue from the last checkpoint in --out.", common=True
+        False,
+        "Continue from the last checkpoint in --out.",
+        common=True,
+        harmless=True,
     )
     batch_tokens: int = option(4096, "Tokens per batch, including padding.", low=8)
     batch_sentences: int | None = option(
@@ -140,6 +144,7 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         "cpu, cuda or cuda:N.  [default: cuda if available]",
         metavar="NAME",
         common=True,
+        harmless=True,
     )
 
     def __post_init__(self) -> None:
@@ -202,11 +207,35 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         return None
 
     @property
-    def objective(self) -> dict[str, Any]:
-        """The options that decide the objective, by name. A saved state is valid only
-        for the same values.
+    def contents(self) -> dict[str, Any]:
+        """What options that name models, and options of a new tokenizer, come to: a
+        saved state is valid only for the same values, as for those of all other
+        options that are not harmless.
         """
-        return {name: str(value) for name, value in self.lessons.values.items()}
+        from rescore.lms.tokenizer import Tokenizer
+
+        contents: dict[str, Any] = {"init": None, "size": None, "normalize": None}
+        tokenizer = self.tokenizer
+        if self.start is not None:
+            contents["init"] = digest_of_file(self.start / "model.safetensors")
+            tokenizer = self.start / "tokenizer.json"
+        if tokenizer is not None:
+            contents["tokenizer"] = Tokenizer.load(tokenizer).fingerprint
+            return contents
+        contents["size"] = self.size_of_tokenizer
+        contents["normalize"] = self.normalisation
+        return contents
+
+    @property
+    def of_objective(self) -> dict[str, Any]:
+        """The defaults of the options of lessons, by name."""
+        lessons = [entry for entry in self.declared() if entry.name == "lessons"]
+        return {entry.name: entry.default for entry in flattened(lessons)}
+
+    @property
+    def size_of_tokenizer(self) -> int:
+        """The number of tokens of a new tokenizer."""
+        return self.size or self.named_config.vocab_size
 
     @property
     def named_config(self) -> NetworkConfig:
@@ -431,14 +460,6 @@ class MaskingOptions(NeuralOptions):
         low=1,
     )
 
-    @property
-    def objective(self) -> dict[str, Any]:
-        """The options that decide the objective, with the rate and the cap."""
-        return super().objective | {
-            "mask_rate": self.mask_rate,
-            "mask_cap": self.mask_cap,
-        }
-
 
 @dataclass(frozen=True, kw_only=True)
 class ContextOptions(NeuralOptions):
@@ -549,11 +570,9 @@ class TtaOptions(SourceOptions, ContextOptions):
     )
 
     @property
-    def objective(self) -> dict[str, Any]:
-        """The options that decide the objective, with `predict_frame` if it is set."""
-        if not self.predict_frame:  # states of earlier versions do not have the option
-            return super().objective
-        return super().objective | {"predict_frame": True}
+    def of_objective(self) -> dict[str, Any]:
+        """The defaults of the options of the objective, by name."""
+        return {**super().of_objective, "predict_frame": False}
 
 
 @dataclass(frozen=True, kw_only=True)

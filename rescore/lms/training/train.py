@@ -195,7 +195,7 @@ def _tokenizer(options: NeuralOptions, report: Report) -> Tokenizer:
         raise UserError(
             "no tokenizer; give --text FILE to train one on, or --tokenizer FILE"
         )
-    size = options.size or options.named_config.vocab_size
+    size = options.size_of_tokenizer
     report(
         f"training a tokenizer of {size:,} WordPieces on {', '.join(map(str, files))}"
     )

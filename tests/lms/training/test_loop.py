@@ -24,7 +24,7 @@ from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training import loop
 from rescore.lms.training.corpus import Corpus, SentenceBatch, encode_corpus
-from rescore.lms.training.loop import STATE, Trainer, _check_same
+from rescore.lms.training.loop import STATE, Trainer, check_same
 from rescore.lms.training.objectives import (
     BackwardLanguageModelling,
     CausalLanguageModelling,
@@ -429,7 +429,7 @@ def test_resume_refuses(
         made.resume()
     made.save()
     other = trainer(tmp_path, tokenizer, config, {"steps": 1, "batch_tokens": 400})
-    with pytest.raises(UserError, match="batch_tokens 300, not 400"):
+    with pytest.raises(UserError, match="batch-tokens 300, not 400"):
         other.resume()
     other = trainer(
         tmp_path,
@@ -437,14 +437,14 @@ def test_resume_refuses(
         replace(config, d_ff=128),
         {"steps": 1, "batch_tokens": 300},
     )
-    with pytest.raises(UserError, match="was made with d_ff 64, not 128"):
+    with pytest.raises(UserError, match="was made with d-ff 64, not 128"):
         other.resume()
     younger = {
-        **other.belongs_to,
-        "network": other.belongs_to["network"] | {"later": 1},
+        **other.key,
+        "network": other.key["network"] | {"later": 1},
     }
-    with pytest.raises(UserError, match="was made with later 1, not None"):
-        _check_same(tmp_path, younger, other.belongs_to)
+    with pytest.raises(UserError, match="was made with later 1, not none"):
+        check_same(tmp_path, younger, other.key)
     (tmp_path / STATE).write_bytes(b"x" * 20)
     with pytest.raises(UserError, match="not a whole safetensors file"):
         made.resume()
@@ -720,7 +720,7 @@ def test_command_masks_as_it_is_told(rescore: Run, tmp_path: Path) -> None:
     resumed = rescore(*command, "bilm", "--steps", "4", "--resume")
     assert (
         resumed.returncode == 2
-        and "was made with mask_rate 0.5, not 0.15" in resumed.stderr
+        and "was made with mask-rate 0.5, not 0.15" in resumed.stderr
     )
     command = (*command[:-2], "other", "--lm")
     assert_one_line_error(
