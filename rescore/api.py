@@ -509,6 +509,8 @@ def _error_rate(
             f"{counted(len(hypotheses), 'hypothesis')} for"
             f" {counted(len(references), 'reference')}"
         )
+    if not references:
+        raise UserError(f"{name}: no reference; give one or several")
     pairs = enumerate(zip(hypotheses, references, strict=True))
     lists = [
         NbestList(str(number), [Hypothesis(text)], (expected,))

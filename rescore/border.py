@@ -109,6 +109,7 @@ def loaded(lm: str, cache: str | Path | None = None, **options: Any) -> Language
     Raises:
         UserError: The model cannot be loaded, or takes no such option.
     """
+    _check_kind("rescore.load", "lm", lm, str, "the name of a model, such as tta")
     computing = ComputeOptions(**options)
     check_loading(lm, computing)
     model = load(lm, computing)

@@ -467,6 +467,9 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno is None:  # NumPy's, where a part of an array was written
+            full = errno.ENOSPC
+            raise OSError(full, os.strerror(full), str(path)) from None
         if error.filename is None:
             error.filename = str(path)
         raise

@@ -25,7 +25,7 @@ from rescore.files import parsed, read_json, write_text
 from rescore.formats.references import References
 from rescore.lms import shipped_models
 from rescore.lms.base import Kind, Report
-from rescore.lms.folders import card_head
+from rescore.lms.folders import card_head, check_is_free
 from rescore.lms.options import TextOptions, TrainingOptions
 from rescore.metrics.normalise import WRITTEN
 from rescore.nbest import NbestList, content_hash
@@ -491,6 +491,7 @@ class ChannelKind(Kind):
         assert isinstance(options, ChannelKind.Options)
         if not options.text:
             raise UserError("no lists to learn a channel from; give --text LISTS")
+        check_is_free(options.out)
         references = References(options.ref) if options.ref else None
         lists = formats.read(
             list(map(str, options.text)), references=references, need_references=True

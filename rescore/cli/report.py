@@ -18,6 +18,7 @@ from rescore.reports.check import compare, compare_reports, render
 from rescore.reports.files import read, read_outputs
 from rescore.reports.markup import endings, style_of
 from rescore.reports.overview import LAYOUTS, render_overview, told_apart, with_dev
+from rescore.reports.records import Record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,9 +61,10 @@ def report_command(own: Table) -> None:
         raise OptionError(
             f"--output {own.output}: its ending is not one of {endings()}; give --style"
         )
-    results = told_apart([read(Path(path)) for path in own.results])
+    results: list[Record] = [read(Path(path)) for path in own.results]
     if own.dev:
         results = list(with_dev(results))
+    results = told_apart(results)
     style = own.style or style_of(own.output) or "text"
     with formats.opened(own.output) as file:
         file.write(render_overview(results, own.layout, style) + "\n")

@@ -4,10 +4,11 @@ those that its kind declares.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 
 import click
@@ -22,14 +23,20 @@ from rescore.lms.training.options import SourceOptions
 from rescore.options import Declared, option
 from rescore.parts import CHANNEL_KINDS, KINDS, LESSONS, Registry
 
+log = logging.getLogger(__name__)
+
 
 def trained_kinds() -> Registry[Kind]:
     """The kinds of models that can be trained."""
-    kinds = [kind_of(name) for name in KINDS]
-    kinds += [CHANNEL_KINDS[name](name) for name in CHANNEL_KINDS]
     trained: Registry[Kind] = Registry(KINDS.kind, {})
-    for kind in kinds:
-        if kind.training_options():
+    for name, kind_class in chain(KINDS.loaded(), CHANNEL_KINDS.loaded()):
+        kind = kind_class(name)
+        try:
+            is_trained = kind.training_options() is not None
+        except (ImportError, AttributeError) as error:  # of an installed package
+            log.warning("%s %s cannot be trained (%s)", KINDS.kind, name, error)
+            continue
+        if is_trained:
             trained.register(kind.name, kind)
     return trained
 
@@ -75,6 +82,8 @@ class TrainCommand(Command):
         """
         name = _named(args)
         if name:
+            if name in KINDS:
+                kind_of(name)  # says why the kind of a package cannot be loaded
             kinds = trained_kinds()
             kind = kinds[kinds.check(name)]
             ctx.meta[DECLARED] = kind.training_options()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -157,11 +158,7 @@ class DelimitedTable(RowFormat):
         if first is None:
             return
         columns = _columns_to_write(first, path)
-        about = []
-        if first.references:
-            about.append("ref")
-        if first.source is not None:
-            about.append("src")
+        about = _about(first)
         with opened(path) as file:
             names = [line(name) for name in columns]
             if first.header.scores_are_means and SUM in names:
@@ -172,6 +169,30 @@ class DelimitedTable(RowFormat):
                 _check_about(nbest, first, about, path)
                 for row in _rows_to_write(nbest, first, columns, about, path):
                     self.write_row(file, row, path)
+
+    def checked(self, lists: Iterable[NbestList], path: str) -> Iterator[NbestList]:
+        """Yield lists, after it is seen of each that a table can hold it.
+
+        Args:
+            lists: The lists.
+            path: The file, for messages.
+
+        Raises:
+            UserError: A list does not fit the columns, or has an id that a table cannot
+                hold.
+        """
+        first = None
+        columns: list[str] = []
+        about: list[str] = []
+        for nbest in lists:
+            if first is None:
+                first = nbest
+                columns = _columns_to_write(first, path)
+                about = _about(first)
+            _check_about(nbest, first, about, path)
+            for row in _rows_to_write(nbest, first, columns, about, path):
+                self.write_row(io.StringIO(), row, path)
+            yield nbest
 
     def write_row(self, file: IO[str], cells: Sequence[str], path: str) -> None:
         """Write a row.
@@ -208,6 +229,16 @@ def _columns_to_write(first: NbestList, path: str) -> list[str]:
                 " .jsonl"
             )
     return list(columns)
+
+
+def _about(first: NbestList) -> list[str]:
+    """Return the columns of texts about utterances."""
+    about = []
+    if first.references:
+        about.append("ref")
+    if first.source is not None:
+        about.append("src")
+    return about
 
 
 def _check_about(

@@ -9,8 +9,15 @@ from __future__ import annotations
 import json
 import logging
 import shutil
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -95,18 +102,25 @@ def checked_lists(
 
     Args:
         lists: The lists. A stream is read as a whole only for a format that has to see
-            all lists: that has a method `check(lists, path)`.
+            all lists: that has a method `check(lists, path)`. A method `checked(lists,
+            path)` yields the lists, and checks each.
         path: The file or folder to be written; `-` is stdout.
         format_name: As in `write`.
 
     Raises:
         UserError: The format cannot hold the lists.
     """
-    check = getattr(FORMATS[format_name or _format_of(path)], "check", None)
-    if check is None:
+    part = FORMATS[format_name or _format_of(path)]
+    if hasattr(part, "checked"):
+        checked: Iterator[NbestList] = part.checked(lists, path)
+        if not isinstance(lists, Sequence):
+            return checked
+        deque(checked, maxlen=0)
+        return lists
+    if not hasattr(part, "check"):
         return lists
     every = list(lists)
-    check(every, path)
+    part.check(every, path)
     return every
 
 

@@ -20,6 +20,9 @@ from rescore.lms.config import NetworkConfig, network_kind
 from rescore.lms.networks import Network
 from rescore.lms.tokenizer import MASK_ID, Tokenizer
 
+FORMATS = ("F16", "BF16", "F32", "F64")
+"""The number formats of weights, as safetensors names them."""
+
 
 def build(config: NetworkConfig) -> Network:
     """Return a network with fresh random weights.
@@ -161,9 +164,9 @@ def _load_weights(path: Path, config: NetworkConfig) -> dict[str, Tensor]:
         )
     try:
         _check_shapes(path, config)  # before there is room for either
-        weights = load_file(path)
     except (SafetensorError, OSError) as error:
         raise UserError(f"{path}: not a whole safetensors file ({error})") from None
+    weights = read_tensors(path)
     for name in sorted(weights):
         if not weights[name].isfinite().all():
             raise UserError(
@@ -171,6 +174,31 @@ def _load_weights(path: Path, config: NetworkConfig) -> dict[str, Tensor]:
                 " wrong"
             )
     return weights
+
+
+def read_tensors(path: Path) -> dict[str, Tensor]:
+    """Return the weights of a safetensors file.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UserError: The file is absent or damaged, or holds numbers in another format
+            than those of `FORMATS`.
+    """
+    try:
+        with safe_open(path, "pt") as file:
+            for name in sorted(file.keys()):
+                number_format = file.get_slice(name).get_dtype()
+                if number_format not in FORMATS:
+                    raise UserError(
+                        f"{path}: {name} has numbers in the format {number_format};"
+                        f" weights are read as {', '.join(FORMATS)}: convert them, or"
+                        " train again"
+                    )
+        return load_file(path)
+    except (SafetensorError, OSError) as error:
+        raise UserError(f"{path}: not a whole safetensors file ({error})") from None
 
 
 def _check_shapes(path: Path, config: NetworkConfig) -> None:

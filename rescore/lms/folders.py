@@ -15,6 +15,8 @@ TOKENS_PER_WORD = "tokens_per_word"
 """The key of a card for the number of tokens that a word of the training text has."""
 
 
+MODELS = ("config.json", "model.safetensors", "lm.binary", "lm.arpa")
+"""Files of models; where one of them is, a training writes no other model."""
 CONTENT = (".json", ".txt", ".model", ".safetensors")
 """Endings of the files that decide a model's scores."""
 
@@ -105,6 +107,21 @@ def tokens_per_word(folder: Path) -> float:
             " or remove the line"
         )
     return number
+
+
+def check_is_free(out: Path) -> None:
+    """Check, before anything is read, that a training writes over no model.
+
+    Args:
+        out: The folder of the model to be written; it may be absent.
+
+    Raises:
+        UserError: The folder holds a model of any kind.
+    """
+    if card_value(out, "kind") or any((out / name).is_file() for name in MODELS):
+        raise UserError(
+            f"--out {out}: holds a model; give another folder, or delete this one"
+        )
 
 
 def card_head(

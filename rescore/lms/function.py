@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 from typing import Any, ClassVar
 
@@ -53,7 +53,13 @@ class FunctionModel:
                 are not numbers.
         """
         sentences = [question.text for question in questions]
-        values = list(self._function(sentences))
+        returned: Any = self._function(sentences)
+        if not isinstance(returned, Iterable):
+            raise UserError(
+                f"{self.name}: returned {returned!r:.60}; return a score for each"
+                " sentence"
+            )
+        values = list(returned)
         if len(values) != len(sentences):
             raise UserError(
                 f"{self.name}: returned {counted(len(values), 'score')} for"

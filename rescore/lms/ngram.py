@@ -41,7 +41,7 @@ from rescore.lms.base import (
     TokenScores,
     Values,
 )
-from rescore.lms.folders import card_head, card_value
+from rescore.lms.folders import card_head, card_value, check_is_free
 from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.vocabulary import word_tokenizer
@@ -436,10 +436,12 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
         report: Called with each line about the progress.
 
     Raises:
-        UserError: An option is not valid, or the text is too small or too large.
+        UserError: An option is not valid, the text is too small or too large, or the
+            folder holds a model.
     """
     out = options.out
     thresholds = options.thresholds
+    check_is_free(out)
     if not options.text:
         raise UserError("no text to train on; give --text FILE")
     if options.tokenizer:
@@ -478,7 +480,6 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
             _run([build_binary, "-T", str(folder), str(arpa), str(binary)])
             binary.replace(out / binary.name)
         else:
-            (out / binary.name).unlink(missing_ok=True)  # of an earlier training
             arpa.replace(out / arpa.name)
         tokenizer.save(out / TOKENIZER)
         (folder / lexicon.NAME).replace(out / lexicon.NAME)

@@ -17,7 +17,8 @@ class TrainingOptions(Declared):
 
     out: Path = option(
         Path(),
-        "Output folder of the model; --lm KIND:DIR scores with it.",
+        "Output folder of the model, which may hold no model yet; --lm KIND:DIR scores"
+        " with it.",
         metavar="DIR",
         required=True,
         common=True,

@@ -276,7 +276,7 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
     """
     lists = decided.lists
     weights = decided.weights
-    flatters = _were_tuned_on(weights, lists)
+    flatters = weights.tuned.is_on(lists)
     if weights.sorted_excluded:
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
     figures = Figures(metric, lists)
@@ -347,16 +347,6 @@ def _of_known_language(step: str, result: Outlook, lists: Sequence[NbestList]) -
         "score the lists with a language model of their language, which"
         f" {names} does not know: {possible}"
     )
-
-
-def _were_tuned_on(weights: Weights, lists: Sequence[NbestList]) -> bool:
-    """Return whether weights were tuned on these very lists."""
-    if weights.tuned.is_on(lists):
-        return True
-    # Reranked lists, as `run --folds -o` writes them, have another hash.
-    if weights.fold_weights and weights.tuned_for:
-        return weights.tuned_for.utterances == len(lists)
-    return False
 
 
 def _direction(metric: Metric) -> float:

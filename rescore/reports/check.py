@@ -108,7 +108,7 @@ def compare_reports(
     golden: Sequence[Outputs], now: Sequence[Outputs], tolerance: float
 ) -> list[Finding]:
     """Return the comparison of two reports of `rescore eval`, each with a record for
-    each metric. Outputs are compared in their order.
+    each metric. Outputs are matched by their names.
 
     Args:
         golden: The report that is right.
@@ -134,20 +134,20 @@ def _output_figures(
     old: Outputs, new: Outputs, prefix: str, tolerance: float
 ) -> Iterator[Finding]:
     """Yield the comparison of the outputs under one metric, and of its settings."""
-    yield _same(f"{prefix}outputs", len(old.systems), len(new.systems))
-    for before, after in zip(old.systems, new.systems, strict=False):
+    pairs, other = _paired(old.systems, new.systems)
+    for before, after in pairs:
         name = f"{prefix}{before.name}"
-        figures = {name: (before.value, after.value)}
-        if before.oracle is not None and after.oracle is not None:
-            figures[f"{name}, oracle"] = (before.oracle, after.oracle)
-        for figure_name, pair in figures.items():
-            was, is_now = (math.nan if value is None else value for value in pair)
-            yield _moved(figure_name, was, is_now, old.higher_is_better, tolerance)
-        yield _same(f"{name}, utterances", before.utterances, after.utterances)
-        for size in REFERENCE_SIZES:
-            if size in before.counts:
-                sizes = before.counts[size], after.counts.get(size)
-                yield _same(f"{name}, {size}", *sizes)
+        if after is None:
+            was = figure(_value(before.value))
+            yield Finding(name, was, "missing", "differs", "no such output")
+            continue
+        if before.name != after.name:
+            yield Finding(name, before.name, after.name, "changed", "another name")
+        yield from _one_output(before, after, name, old.higher_is_better, tolerance)
+    for after in other:
+        name = f"{prefix}{after.name}"
+        value = figure(_value(after.value))
+        yield Finding(name, "missing", value, "changed", "not in the golden file")
     different = differences(parse(old.signature), parse(new.signature))
     yield _same(f"{prefix}settings", *different.pop("settings", ("", "")))
     for name, values in different.items():
@@ -155,6 +155,43 @@ def _output_figures(
             yield Finding(
                 f"{prefix}{name}", *values, "changed", "not a failure by itself"
             )
+
+
+def _paired(
+    golden: Sequence[Output], now: Sequence[Output]
+) -> tuple[list[tuple[Output, Output | None]], list[Output]]:
+    """Return each golden output with the output of its name, if there is one; and the
+    outputs of other names. If both reports have a single output, these are a pair under
+    any names.
+    """
+    if len(golden) == 1 and len(now) == 1:
+        return [(golden[0], now[0])], []
+    left = {output.name: output for output in now}
+    pairs = [(output, left.pop(output.name, None)) for output in golden]
+    return pairs, list(left.values())
+
+
+def _one_output(
+    before: Output, after: Output, name: str, higher_is_better: bool, tolerance: float
+) -> Iterator[Finding]:
+    """Yield the comparison of an output with the golden output."""
+    figures = {name: (before.value, after.value)}
+    if before.oracle is not None and after.oracle is not None:
+        figures[f"{name}, oracle"] = (before.oracle, after.oracle)
+    for figure_name, (was, is_now) in figures.items():
+        yield _moved(
+            figure_name, _value(was), _value(is_now), higher_is_better, tolerance
+        )
+    yield _same(f"{name}, utterances", before.utterances, after.utterances)
+    for size in REFERENCE_SIZES:
+        if size in before.counts:
+            sizes = before.counts[size], after.counts.get(size)
+            yield _same(f"{name}, {size}", *sizes)
+
+
+def _value(value: float | None) -> float:
+    """Return a figure; NaN for one that is not defined."""
+    return math.nan if value is None else value
 
 
 def _figures(

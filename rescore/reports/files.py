@@ -10,6 +10,7 @@ import msgspec
 
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
+from rescore.parts import METRICS
 from rescore.reports.check import Outputs, parse
 from rescore.reports.records import CHOICES, SCHEMA, MetricResult
 from rescore.reports.results import Results
@@ -53,6 +54,10 @@ def read_outputs(path: Path) -> list[Outputs] | None:
             return None
     reports = []
     for record in records:
+        # reports of 0.2 do not say which values are better
+        metric = METRICS.known(str(record["metric"]))
+        if metric:
+            record.setdefault("higher_is_better", METRICS[metric].higher_is_better)
         report = parsed(record, Outputs, str(path))
         try:
             parse(report.signature)

@@ -15,6 +15,7 @@ from pathlib import Path
 from rescore.errors import UserError
 from rescore.parts import STYLES
 from rescore.reports import groups
+from rescore.reports.check import parse
 from rescore.reports.figures import ORACLE, SIGNIFICANT, Row
 from rescore.reports.markup import (
     MARKS,
@@ -158,28 +159,52 @@ def _unused_models(results: Sequence[Record]) -> Iterator[str]:
 
 
 def with_dev(results: Sequence[Record]) -> Iterator[Record]:
-    """Yield the results, each of them after the results on its dev lists.
+    """Yield the results, each of them after the results on its dev lists; these once,
+    where several results have the same.
 
     Args:
         results: The results; those without figures on dev lists stand alone.
     """
+    names = _names_of_dev(results)
+    known: list[tuple[str, str | None, list[MetricResult]]] = []
     for run in results:
         dev = run.dev
         if dev is not None and dev.metrics:
-            first_source, *_ = dev.source.split(", ")
-            name = Path(first_source).name.partition(".")[0]
-            if name == run.dataset:
-                name += " (dev)"
-            yield replace(
-                run,
-                dataset=name,
-                metrics=dev.metrics,
-                utterances=dev.utterances,
-                ref_words=None,
-                groups=None,
-                on_tuning_lists=True,
-            )
+            key = (dev.source, run.system, dev.metrics)
+            if key not in known:
+                known.append(key)
+                yield replace(
+                    run,
+                    dataset=names[dev.source],
+                    metrics=dev.metrics,
+                    utterances=dev.utterances,
+                    ref_words=None,
+                    groups=None,
+                    on_tuning_lists=True,
+                )
         yield run
+
+
+def _names_of_dev(results: Sequence[Record]) -> dict[str, str]:
+    """Return the name of the dev lists of each source: the file without its ending, or
+    its path where other lists have this name.
+    """
+    sources = dict.fromkeys(run.dev.source for run in results if run.dev)
+    names = {source: Path(_first(source)).name.partition(".")[0] for source in sources}
+    times = Counter(names.values())
+    tests = {run.dataset for run in results}
+    for source, name in names.items():
+        if times[name] > 1:
+            names[source] = _first(source)
+        elif name in tests:
+            names[source] = f"{name} (dev)"
+    return names
+
+
+def _first(source: str) -> str:
+    """Return the first of the files that a source names."""
+    first_source, *_ = source.split(", ")
+    return first_source
 
 
 def espnet(results: Sequence[Record]) -> dict[str, list[list[str]]]:
@@ -329,7 +354,7 @@ def _figures_by_method(results: Sequence[Record]) -> dict[tuple[str, str], float
                     raise UserError(
                         f"{column}: {method} is {figure(known)} in one file and"
                         f" {figure(value)} in another; give each set a name of its own"
-                        " with --dataset"
+                        " with --dataset (dev lists are called after their file)"
                     )
     return figure_of
 
@@ -350,22 +375,55 @@ def _mark(p: float | None) -> str:
 
 
 def told_apart(results: Sequence[Record]) -> list[Record]:
-    """Return the results with different names of systems.
+    """Return the results with different names.
 
-    The second system `tta` on a set is called `tta (2)`.
+    Test lists that were measured with several settings are called after the settings
+    that differ, such as `demo (case:mixed)`; the second system `tta` on a set is called
+    `tta (2)`.
 
     Args:
         results: The results.
     """
     times: Counter[tuple[str | None, ...]] = Counter()
     renamed = []
-    for run in results:
-        key = (run.dataset, run.system, run.metric)
+    for run, dataset in zip(results, _datasets(results), strict=True):
+        key = (dataset, run.system, run.metric)
         times[key] += 1
+        system = run.system
         if times[key] > 1:
-            run = replace(run, system=f"{run.system} ({times[key]})")
-        renamed.append(run)
+            system = f"{system} ({times[key]})"
+        renamed.append(replace(run, dataset=dataset, system=system))
     return renamed
+
+
+def _datasets(results: Sequence[Record]) -> list[str | None]:
+    """Return the name of the test lists of each result, with the settings that differ
+    from those of other results on lists of this name.
+    """
+    values: dict[tuple[str | None, str, str], set[str]] = {}
+    for run in results:
+        for place, value in _settings(run):
+            values.setdefault((run.dataset, *place), set()).add(value)
+    names: list[str | None] = []
+    for run in results:
+        differing: list[str] = []
+        for (metric, setting), value in _settings(run):
+            shown = f"{setting}:{value}"
+            several = len(values[run.dataset, metric, setting]) > 1
+            if several and shown not in differing:
+                differing.append(shown)
+        if differing:
+            names.append(f"{run.dataset} ({', '.join(differing)})")
+        else:
+            names.append(run.dataset)
+    return names
+
+
+def _settings(run: Record) -> Iterator[tuple[tuple[str, str], str]]:
+    """Yield the metric and the name of each setting, and its value."""
+    for figures in run.metrics:
+        for name, value in parse(figures.signature).settings.items():
+            yield (figures.metric, name), value
 
 
 def _name(results: Record) -> str:

@@ -25,7 +25,7 @@ from rescore.files import parsed, read_json
 from rescore.lms import LanguageModel, TokenScores
 from rescore.metrics import Metric
 from rescore.metrics.significance import SEED
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList, content_key
 from rescore.reports import files
 from rescore.reports.check import parse
 from rescore.reports.comparison import Comparison
@@ -182,6 +182,7 @@ def measure(
         raise UserError(
             f"correlate: {metric.name} is no error rate; give --metric wer or cer"
         )
+    lists = sorted(lists, key=content_key)  # intervals draw by this order
     figures = Figures(metric, lists)
     firsts = first_pass(lists).texts
     measured = figures.of(firsts)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError, counted
-from rescore.files import read_json, write_text
+from rescore.files import naming, read_json, write_text
 from rescore.formats.sentences import read_lines, read_sentences
 from rescore.lms.tokenizer import Tokenizer
 from rescore.nbest import in_parts
@@ -460,6 +460,8 @@ def _write(
             ends.write(np.int64(total).tobytes())
     if number:
         document_ends = sorted((documents | {number}) - {0})
-        np.array(document_ends, dtype=np.int64).tofile(folder / "documents.bin")
+        place = folder / "documents.bin"
+        with naming(place):
+            np.array(document_ends, dtype=np.int64).tofile(place)
         write_text(done, json.dumps(meta | {"content": digest.hexdigest()[:16]}) + "\n")
     return number

@@ -18,7 +18,7 @@ from rescore.lms import checkpoint, lexicon
 from rescore.lms.base import Report, kind_of
 from rescore.lms.cards import weight_of
 from rescore.lms.devices import bound_kernels
-from rescore.lms.folders import TOKENS_PER_WORD, card_head
+from rescore.lms.folders import TOKENS_PER_WORD, card_head, check_is_free
 from rescore.lms.kinds import NeuralKind
 from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
@@ -146,10 +146,7 @@ def _check_is_free(out: Path) -> None:
             f"{state}: training has started here; continue it with --resume, or remove"
             " the file"
         )
-    if (out / "model.safetensors").exists():
-        raise UserError(
-            f"--out {out}: holds a model; give another folder, or delete this one"
-        )
+    check_is_free(out)
 
 
 def _prepare(kind: NeuralKind, options: NeuralOptions, report: Report) -> Tokenizer:

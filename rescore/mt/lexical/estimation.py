@@ -22,8 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError, counted
+from rescore.files import naming
 from rescore.lms.base import Report
-from rescore.lms.folders import card_head
+from rescore.lms.folders import card_head, check_is_free
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import SentencePair, read_pairs
 from rescore.lms.training.vocabulary import train_wordpiece, word_tokenizer
@@ -376,6 +377,7 @@ def train(
     Raises:
         UserError: A file cannot be read, or no pair has words on both sides.
     """
+    check_is_free(out)
     cutter = _tokenizer(files, pieces, tokenizer, normalisation)
     unit = "subword" if pieces else "word"
     corpus = read(read_pairs(*files), cutter.pieces if pieces else cutter.words)
@@ -401,7 +403,7 @@ def train(
             report("source given target")
             given = target
             predicted = source
-        with tempfile.TemporaryDirectory(dir=out) as folder:
+        with naming(out), tempfile.TemporaryDirectory(dir=out) as folder:
             tables[direction], alignments[direction], perplexities[direction] = (
                 estimate(
                     given.with_null(),

@@ -7,14 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import nn
 
 from rescore.errors import UserError, counted
 from rescore.files import make_folder, parsed, read_json, write_text
-from rescore.lms.checkpoint import write_tensors
-from rescore.lms.folders import card_head
+from rescore.lms.checkpoint import read_tensors, write_tensors
+from rescore.lms.folders import card_head, check_is_free
 
 Config = TypeVar("Config")
 
@@ -53,10 +51,7 @@ def prepare(folder: Path) -> None:
     Raises:
         UserError: It holds a model, or cannot be made.
     """
-    if (folder / WEIGHTS).exists():
-        raise UserError(
-            f"--out {folder}: holds a model; give another folder, or delete this one"
-        )
+    check_is_free(folder)
     make_folder(folder, f"--out {folder}")
 
 
@@ -120,10 +115,7 @@ def load_weights(folder: Path, network: nn.Module) -> None:
         UserError: The file is missing or damaged, or has other weights.
     """
     path = folder / WEIGHTS
-    try:
-        weights = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path}: not a whole safetensors file ({error})") from None
+    weights = read_tensors(path)
     wanted = {name: value.shape for name, value in network.state_dict().items()}
     for name in sorted(wanted.keys() | weights.keys()):
         shape = weights[name].shape if name in weights else None
