@@ -89,6 +89,8 @@ def _as_content(entry: Field, value: Any, options: Declared) -> Any:
     """Return the value of an option as a key has it."""
     if isinstance(value, Mapping):
         return {name: str(item) for name, item in sorted(value.items())}
+    if isinstance(value, Path):
+        return digest_of_file(value)
     if not entry.about.reads:
         return _plain(value)
     if entry.name in options.files:

@@ -32,7 +32,8 @@ from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.expansion import expanded
 from rescore.given import report_card
-from rescore.lms import LanguageModel, record_of
+from rescore.keys import Key
+from rescore.lms import LanguageModel
 from rescore.lms.context import with_needed_neighbours
 from rescore.metrics import Metric
 from rescore.metrics.folds import Folds
@@ -253,21 +254,29 @@ def score_in_parts(
         output: The file.
         progress: Is told how many hypotheses are scored.
     """
-    models = [
-        f"{lm.name} {record_of(lm, plan.norm).short} {lm.fingerprint}"
-        for lm in plan.models
-    ]
-    made_by = {
+    shards = Shards(output, made_by(plan))
+    missing = shards.missing(
+        windows_of_lists(with_needed_neighbours(plan.models, lists)), progress
+    )
+    shards.write(add_columns(plan.models, missing, plan.norm, plan.counted, progress))
+
+
+def made_by(plan: Plan) -> Key:
+    """Return the key of scored lists, without the lists: the settings of the plan that
+    decide their new columns.
+
+    Args:
+        plan: The plan.
+    """
+    models = []
+    for lm in plan.models:
+        models.append(f"{lm.name}={lm.model}@{lm.fingerprint},{lm.precision}")
+    return {
         "lm": models,
         "lm_norm": plan.norm,
         "count_tokens": [lm.name for lm in plan.counted],
         "rescore": VERSION,
     }
-    shards = Shards(output, made_by)
-    missing = shards.missing(
-        windows_of_lists(with_needed_neighbours(plan.models, lists)), progress
-    )
-    shards.write(add_columns(plan.models, missing, plan.norm, plan.counted, progress))
 
 
 def first_lists(

@@ -15,8 +15,7 @@ from urllib.parse import unquote
 from rescore.columns import Column
 from rescore.errors import UserError
 from rescore.parts import BEST
-from rescore.reports.records import CHOICES, MetricResult
-from rescore.reports.results import Results
+from rescore.reports.records import CHOICES, MetricResult, Record
 from rescore.reports.summary import REFERENCE_SIZES
 from rescore.signature import DIGITS, Signature
 from rescore.styles import figure, text
@@ -62,7 +61,7 @@ class Finding:
         return self.verdict in ("worse", "differs")
 
 
-def compare(golden: Results, now: Results, tolerance: float) -> list[Finding]:
+def compare(golden: Record, now: Record, tolerance: float) -> list[Finding]:
     """Return the comparison of the figures, counts and signatures of two results.
 
     Args:
@@ -151,7 +150,9 @@ def _output_figures(
     different = differences(parse(old.signature), parse(new.signature))
     yield _same(f"{prefix}settings", *different.pop("settings", ("", "")))
     for name, values in different.items():
-        if name not in COMPARABLE:
+        if name in COMPARABLE:
+            yield _same(f"{prefix}{name}", *values)
+        else:
             yield Finding(
                 f"{prefix}{name}", *values, "changed", "not a failure by itself"
             )
@@ -195,7 +196,7 @@ def _value(value: float | None) -> float:
 
 
 def _figures(
-    golden: Results,
+    golden: Record,
     pairs: Sequence[tuple[MetricResult, MetricResult]],
     tolerance: float,
 ) -> Iterator[Finding]:
@@ -212,7 +213,7 @@ def _figures(
             )
 
 
-def _dev_figures(golden: Results, now: Results, tolerance: float) -> Iterator[Finding]:
+def _dev_figures(golden: Record, now: Record, tolerance: float) -> Iterator[Finding]:
     """Yield the comparison of the figure on the dev lists, if the golden results have
     dev lists.
     """
@@ -254,7 +255,7 @@ def _moved(
 
 
 def _settings(
-    golden: Results, now: Results, pairs: Sequence[tuple[MetricResult, MetricResult]]
+    golden: Record, now: Record, pairs: Sequence[tuple[MetricResult, MetricResult]]
 ) -> Iterator[Finding]:
     """Yield the comparison of all that must be equal so that figures can be compared;
     then other differences, which are no failures.
@@ -283,7 +284,7 @@ def _settings(
         yield Finding(name, *values, "changed", "not a failure by itself")
 
 
-def _chosen(results: Results) -> tuple[object, ...]:
+def _chosen(results: Record) -> tuple[object, ...]:
     """Return what tells whether two results chose the same texts: the number of changed
     utterances, and the counts of the reranked texts under each metric.
     """

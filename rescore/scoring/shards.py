@@ -152,13 +152,17 @@ class Shards:
             for window in windows:
                 path, key = self._to_write.popleft()
                 formats.write((placed.nbest for placed in window), str(path))
-                with open(self._folder / KEYS, "a", encoding="utf-8") as file:
-                    file.write(json.dumps({"part": path.name, "key": key}) + "\n")
+                self._note(path, key)
             self.join()
         except BaseException:
             with suppress(OSError):  # a folder with finished parts stays
                 self._folder.rmdir()
             raise
+
+    def _note(self, path: Path, key: Key) -> None:
+        """Write down the key of a finished shard."""
+        with open(self._folder / KEYS, "a", encoding="utf-8") as file:
+            file.write(json.dumps({"part": path.name, "key": key}) + "\n")
 
     def join(self) -> None:
         """Write the output in the order of the windows, and remove the shards; other

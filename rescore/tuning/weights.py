@@ -8,6 +8,7 @@ with.
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -25,6 +26,8 @@ from rescore.nbest import Header, NbestList
 from rescore.options import as_json, options_from_json
 from rescore.tuning.components import ToolkitScore
 from rescore.tuning.tuned import Tuned, TunedBy
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -472,9 +475,25 @@ def suited(
         fault = misfit(weights, last)
         if fault and not force:
             raise UserError(f"utterance {nbest.id}: {fault}")
+        _tell_precision(weights, last)
         if fault:
             return replace(weights, tuned=replace(weights.tuned, forced=True))
     return weights
+
+
+def _tell_precision(weights: Weights, columns: Mapping[str, Column]) -> None:
+    """Say which columns were computed in another number format than those that were
+    tuned on: their scores differ little.
+    """
+    for name, tuned in weights.columns.items():
+        scored = columns.get(name)
+        if scored is not None and scored.precision != tuned.precision:
+            log.info(
+                "column %s is in %s, and the weights were tuned on %s",
+                name,
+                scored.precision or "an unknown number format",
+                tuned.precision or "an unknown number format",
+            )
 
 
 def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
