@@ -314,3 +314,15 @@ def test_the_tests_of_the_example_pass() -> None:
         check=False,
     )
     assert done.returncode == 0 and "... " in done.stdout, done.stdout
+
+
+def test_a_model_that_cannot_be_imported_ends_no_training(
+    rescore_with: Installed,
+) -> None:
+    declared = "[rescore.models]\nloud = loud:Loud\n"
+    said = rescore_with(declared, "import no_such_module\n", "train", "--help")
+    assert "Train a language model" in said and "no_such_module" in said
+    named = rescore_with(
+        declared, "import no_such_module\n", "train", "--lm", "loud", status=2
+    )
+    assert "loud of package loud cannot be loaded" in named

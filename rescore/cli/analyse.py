@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from rescore.cli import options
 from rescore.config import RunConfig
+from rescore.errors import OptionError
+from rescore.metrics.listed import LISTED
 from rescore.options import written_file
 from rescore.pipeline import decide_all, expand, measure
 from rescore.plan import resolve
@@ -42,6 +44,11 @@ def command(
     """
     lists = inputs.read(own.nbest, need_references=True)
     loaded = suited(weights.load(), lists, weights.force_weights)
+    if "words" in config.measuring.values and not loaded.weighs(LISTED):
+        raise OptionError(
+            "--words is for weights with a bonus for listed words, which these are"
+            " not; leave it out"
+        )
     single = options.with_one_metric(options.configured(config, weights=weights))
     plan = resolve(single, lists, weights=loaded)
     expanded = list(expand(plan, lists))

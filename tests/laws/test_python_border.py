@@ -172,3 +172,19 @@ def test_what_an_error_quotes_is_cut() -> None:
     message = str(rescore.UserError("x.json: " + "y" * 6000 + " is too long"))
     assert len(message) < 300
     assert message.startswith("x.json: y") and message.endswith(" is too long")
+
+
+def test_values_without_a_meaning_are_one_line() -> None:
+    """An empty set has no error rate, a number is no model, None is no score."""
+    calls: dict[str, Callable[[], object]] = {
+        "wer: no reference": lambda: rescore.wer([], []),
+        "cer: no reference": lambda: rescore.cer([], []),
+        "lm is 3; give the name of a model": lambda: rescore.load(3),  # type: ignore[arg-type]
+        "returned None; return a score": lambda: rescore.score(
+            [["a", "b"]],
+            lambda texts: None,  # type: ignore[arg-type,return-value]
+        ),
+    }
+    for message, call in calls.items():
+        with pytest.raises(rescore.UserError, match=message):
+            call()

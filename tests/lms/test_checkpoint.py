@@ -79,3 +79,19 @@ def test_config_checks() -> None:
         NetworkConfig(d_model=30, heads=4)
     with pytest.raises(UserError, match="kind 'elmo'"):
         NetworkConfig(kind="elmo")
+
+
+@pytest.mark.parametrize("number_format", [torch.int8, torch.float8_e4m3fn])
+def test_weights_in_another_number_format(
+    number_format: torch.dtype, models: dict[str, Path], tmp_path: Path
+) -> None:
+    """Are refused: as they are, they would give wrong scores."""
+    folder = tmp_path / "tta"
+    shutil.copytree(models["tta"], folder)
+    file = folder / "model.safetensors"
+    weights = {}
+    for name, value in checkpoint.read_tensors(file).items():
+        weights[name] = value.to(number_format)
+    checkpoint.write_tensors(file, weights)
+    with pytest.raises(UserError, match=r"has numbers in the format .*convert them"):
+        checkpoint.load(folder)

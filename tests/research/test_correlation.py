@@ -20,6 +20,7 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.research.correlation import measure
 from tests.conftest import ROOT, Run, assert_one_line_error, some_lists, write_json
+from tests.lms.test_ngram import ARPA
 
 LISTS = [
     NbestList("one", [Hypothesis("a b c d", {"s2s": -1.0})], ("a b c d",)),
@@ -192,3 +193,15 @@ def test_errors(rescore: Run, lms: list[str | Path], tmp_path: Path) -> None:
     assert_one_line_error(done, "is of 12 utterances, and the lists have 116")
     done = rescore("correlate", lists, *lms, "--metric", "bleu")
     assert_one_line_error(done, "correlate: BLEU is no error rate", "wer or cer")
+
+
+def test_intervals_do_not_depend_on_the_order(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    table = json.loads(some_lists(tmp_path, "test", 12).read_text(encoding="utf-8"))
+    write_json(tmp_path / "back.json", dict(reversed(table.items())))
+    said = []
+    for name in ("test.json", "back.json"):
+        done = rescore("correlate", name, "--lm", "ngram:lm.arpa")
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout)
+    assert said[0] == said[1]

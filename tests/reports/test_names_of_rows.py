@@ -1,0 +1,80 @@
+"""Rows of several results have names of their own, made of what differs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import rescore
+from rescore.columns import FIRST_PASS
+from rescore.nbest import Hypothesis, NbestList
+from rescore.reports.overview import espnet, render_overview, told_apart, with_dev
+from rescore.reports.records import Dev, Record
+from rescore.tuning import Weights
+from rescore.tuning.tuned import Tuned
+
+
+def lists(name: str, number: int = 6) -> list[NbestList]:
+    """Return lists in which the second hypothesis is right every second time."""
+    every = []
+    for rank in range(number):
+        right = f"The {name} x{rank}"
+        texts = [right, f"the {name} y"]
+        if rank % 2:
+            texts.reverse()
+        hypotheses = []
+        for place, text in enumerate(texts):
+            hypotheses.append(Hypothesis(text, {FIRST_PASS: -float(place)}))
+        every.append(NbestList(f"{name}{rank}", hypotheses, (right,)))
+    return every
+
+
+def result(name: str, dev: str | None = None, cased: bool = False) -> Record:
+    """Return the results of a test set, with those of dev lists."""
+    weights = {FIRST_PASS: 1.0}
+    own = rescore.evaluate(lists(name), weights, case_sensitive=cased)
+    own = replace(own, dataset=name, system="tta")
+    if dev is None:
+        return own
+    of_dev = rescore.evaluate(lists("d", 4), weights, case_sensitive=cased)
+    return replace(own, dev=Dev(dev, 4, 50.0, 50.0, metrics=of_dev.metrics))
+
+
+def names(results: list[Record]) -> list[str]:
+    """Return the names of the rows of `report --dev`."""
+    tables = espnet(told_apart(list(with_dev(results))))
+    return [row[0] for rows in tables.values() for row in rows[1:]]
+
+
+def test_the_same_dev_lists_stand_once() -> None:
+    assert names([result("a", "dev.json"), result("b", "dev.json")]) == [
+        *("dev, first pass", "dev, tta", "a, first pass", "a, tta"),
+        *("b, first pass", "b, tta"),
+    ]
+
+
+def test_other_settings_are_named() -> None:
+    rows = names([result("a", "dev.json"), result("a", "dev.json", cased=True)])
+    assert len(set(rows)) == len(rows) == 8
+    assert "dev (case:lc), tta" in rows and "a (case:mixed), first pass" in rows
+
+
+def test_other_dev_lists_of_one_name() -> None:
+    rows = names([result("a", "x/dev.json"), result("b", "y/dev.json")])
+    assert "x/dev.json, tta" in rows and "y/dev.json, tta" in rows
+
+
+@pytest.mark.parametrize("cased", [False, True])
+def test_the_paper_layout_takes_them(cased: bool) -> None:
+    results = [result("a", "dev.json"), result("a", "dev.json", cased=cased)]
+    assert "dev" in render_overview(told_apart(list(with_dev(results))), "paper", "csv")
+
+
+def test_the_digest_says_where_weights_were_tuned() -> None:
+    """Not the number of lists."""
+    dev = lists("dev")
+    tuned = Tuned.on("dev", dev).in_folds(3, "utterance", {})
+    weights = Weights({FIRST_PASS: 1.0}, tuned)
+    assert weights.tuned.is_on(dev)
+    assert not weights.tuned.is_on(lists("test"))
