@@ -6,6 +6,7 @@ or of other references.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import click
@@ -22,7 +23,7 @@ ROADS = {
     "eval": "eval {lists}",
     "eval of 1-best texts": "eval {texts} --ref {ref}",
     "eval of two metrics": "eval {texts} --ref {ref} --metric wer --metric cer",
-    "eval of two outputs": "eval {texts} {ref} --ref {ref}",
+    "eval of two outputs": "eval now.txt now.ref --ref now.ref",
 }
 OTHERS = {
     "combine": "writes lists",
@@ -74,6 +75,9 @@ def test_reports(road: str, rescore: Run) -> None:
             "texts": f"{name}.txt",
             "ref": f"{name}.ref",
         }
+        # outputs are matched by their names
+        shutil.copy(paths["texts"], "now.txt")
+        shutil.copy(paths["ref"], "now.ref")
         line = ROADS[road].format(**paths)
         done = rescore(*line.split(), "--report", f"{name}.json")
         assert done.returncode == 0, done.stderr
