@@ -33,14 +33,14 @@ sig:
 rescore:
     The version of the program. All fields behind it are versions of other programs.
 
-`rescore.reports.check` reads a signature again.
+`parse` reads a signature again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from rescore.columns import Column
 from rescore.errors import UserError
@@ -228,3 +228,121 @@ def _recordings(lists: Sequence[NbestList]) -> Iterator[str]:
 def _quoted(text: str) -> str:
     """Return a text without the characters that separate fields."""
     return quote(text, safe=SAFE)
+
+
+# --- signatures that are read again ---------------------------------------------------
+
+WHOLE = {
+    "for": "objective",
+    "votes": "votes",
+    "tuned": "tuned",
+    "lists": "lists",
+    "p": "test",
+}
+"""The keys of fields that are one text, and the fields."""
+
+
+def parse(text: str) -> Signature:
+    """Return the signature of a line, as `str` of a `Signature` writes it.
+
+    Args:
+        text: The line.
+
+    Raises:
+        UserError: The line is no signature.
+    """
+    metric, *parts = text.split("|")
+    read = _Fields()
+    for part in parts:
+        try:
+            read.add(part)
+        except ValueError:
+            raise UserError(
+                f"signature {text!r}: {part!r} is not a field of a signature"
+            ) from None
+    if not metric or "rescore" not in read.versions:
+        raise UserError(f"signature {text!r}: has no metric or no version of rescore")
+    return Signature(
+        unquote(metric),
+        settings=read.settings,
+        weights=read.weights,
+        columns=read.columns,
+        excluded=read.excluded,
+        decision=read.decision,
+        scale=read.scale,
+        deciding=read.deciding,
+        objective=read.objective,
+        votes=read.votes,
+        tuned=read.tuned,
+        lists=read.lists,
+        form=read.form,
+        test=read.test,
+        versions=read.versions,
+    )
+
+
+@dataclass(slots=True)
+class _Fields:
+    """The fields of a signature, which are read one after the other."""
+
+    settings: dict[str, str] = field(default_factory=dict)
+    weights: dict[str, float] = field(default_factory=dict)
+    columns: dict[str, Column] = field(default_factory=dict)
+    excluded: tuple[str, ...] = ()
+    decision: str = BEST
+    scale: float | None = None
+    deciding: dict[str, str] = field(default_factory=dict)
+    objective: str | None = None
+    votes: str | None = None
+    tuned: str | None = None
+    lists: str | None = None
+    form: int = 1
+    test: str | None = None
+    versions: dict[str, str] = field(default_factory=dict)
+
+    def add(self, part: str) -> None:
+        """Read what stands between two bars; raise a ValueError if it is no field."""
+        key, colon, value = part.partition(":")
+        if not colon:
+            raise ValueError(part)
+        if key == "w":
+            name, _, weight = value.partition("=")
+            self.weights[unquote(name)] = float(weight)
+        elif key == "lm":
+            self._add_column(value)
+        elif key == "without":
+            self.excluded = tuple(unquote(origin) for origin in value.split(","))
+        elif key == "decide":
+            self._set_decision(value)
+        elif key in WHOLE:
+            setattr(self, WHOLE[key], unquote(value))
+        elif key == "sig":
+            self.form = int(value)
+        elif key == "rescore" or self.versions:
+            # The version of rescore is the first version.
+            self.versions[key] = value
+        else:
+            self.settings[key] = unquote(value)
+
+    def _add_column(self, value: str) -> None:
+        """Read `lm:`: a column, and the model that gave it."""
+        name, _, source = value.partition("=")
+        model, _, record = source.partition("@")
+        fingerprint, norm, precision = record.split(",")
+        column = Column(unquote(model), fingerprint, unquote(norm), unquote(precision))
+        self.columns[unquote(name)] = column
+
+    def _set_decision(self, value: str) -> None:
+        """Read `decide:`: a rule, perhaps a scale, and options."""
+        rule, *rest = value.split(",")
+        scales = []
+        options = {}
+        for part in rest:
+            name, equals, setting = part.partition("=")
+            if equals:
+                options[name] = unquote(setting)
+            else:
+                scales.append(float(part))
+        self.decision = unquote(rule)
+        self.scale = scales[0] if scales else None
+        self.deciding = options

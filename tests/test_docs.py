@@ -28,10 +28,10 @@ from rescore.lms import backends, checkpoint
 from rescore.lms.config import NetworkConfig
 from rescore.lms.tokenizer import Tokenizer
 from rescore.nbest import Hypothesis
-from rescore.reports.check import parse
 from rescore.reports.files import read as read_results
 from rescore.reports.overview import render_overview
 from rescore.research import probe, similarity
+from rescore.signature import parse
 from tests.cli.test_recipe import espnet1, espnet2
 from tests.conftest import (
     ROOT,

@@ -34,7 +34,7 @@ from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import Declared, Option, as_json, option, read_file
 from rescore.parts import Registry
-from rescore.reports.check import parse
+from rescore.signature import parse
 from rescore.tuning import Weights
 from rescore.tuning.weights import TunedFor
 from rescore.version import VERSION

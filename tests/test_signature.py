@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import rescore
 from rescore.columns import Column
 from rescore.errors import UserError
-from rescore.reports.check import differences, parse
-from rescore.signature import Signature
+from rescore.reports.check import differences
+from rescore.signature import Signature, parse
 from tests.cli.test_recipe import make
 from tests.conftest import ROOT, Run, assert_one_line_error, write_json
 from tests.lms.test_ngram import ARPA

@@ -15,7 +15,7 @@ from rescore.errors import OptionError, UserError
 from rescore.files import ending_of
 from rescore.options import Declared, option, read_file, written_file
 from rescore.reports.check import compare, compare_reports, render
-from rescore.reports.files import read, read_outputs
+from rescore.reports.files import read, read_each, read_outputs
 from rescore.reports.markup import endings, style_of
 from rescore.reports.overview import LAYOUTS, render_overview, told_apart, with_dev
 from rescore.reports.records import Record
@@ -49,19 +49,23 @@ class Table(Declared):
 
 @options.command("report")
 def report_command(own: Table) -> None:
-    """Make one table of results files that `rescore run --report` wrote.
+    """Make one table of results files: of `run`, `rerank` and `eval --report`.
 
     \b
     rescore report exp/*/results.json -o RESULTS.md
     rescore report *.json --layout paper --style latex
 
-    The names in the table come from --dataset and --system of `rescore run`.
+    The names in the table come from --dataset and --system of `rescore run`. Outputs of
+    `rescore eval` are compared with the first of them, and their test set is called
+    after the file.
     """
     if ending_of(own.output) == ".json":
         raise OptionError(
             f"--output {own.output}: its ending is not one of {endings()}; give --style"
         )
-    results: list[Record] = [read(Path(path)) for path in own.results]
+    results: list[Record] = []
+    for path in own.results:
+        results += read_each(Path(path))
     if own.dev:
         results = list(with_dev(results))
     results = told_apart(results)

@@ -1,37 +1,26 @@
-"""Results compared with golden results, and signatures read again.
+"""Results compared with golden results.
 
 `compare` says of each figure whether it is the same, better or worse, and refuses to
-compare figures whose signatures differ in a setting. For this, `parse` makes a
-`Signature` of the line that stands below a figure.
+compare figures whose signatures differ in a setting.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from urllib.parse import unquote
+from dataclasses import dataclass, fields, replace
 
 from rescore.columns import Column
-from rescore.errors import UserError
-from rescore.parts import BEST
+from rescore.reports.outputs import Output, Systems
 from rescore.reports.records import CHOICES, MetricResult, Record
 from rescore.reports.summary import REFERENCE_SIZES
-from rescore.signature import DIGITS, Signature
+from rescore.signature import DIGITS, Signature, parse
 from rescore.styles import figure, text
 
 COMPARABLE = ("metric", "settings", "decision", "test")
 """Fields of signatures that figures must have in common to be compared. The other
 fields say what made the figures.
 """
-WHOLE = {
-    "for": "objective",
-    "votes": "votes",
-    "tuned": "tuned",
-    "lists": "lists",
-    "p": "test",
-}
-"""The keys of fields that are one text, and the fields."""
 SINCE_2 = ("objective", "votes", "lists", "form")
 """Fields of which version 1 of signatures says nothing."""
 SHOWN = 0.005
@@ -80,31 +69,8 @@ def compare(golden: Record, now: Record, tolerance: float) -> list[Finding]:
     return findings
 
 
-@dataclass(slots=True)
-class Output:
-    """An output in a report of `rescore eval`."""
-
-    name: str
-    value: float | None
-    """In percent; None if it is not defined."""
-    counts: dict[str, int | float]
-    utterances: int
-    oracle: float | None = None
-    """The best hypotheses, in percent; None for 1-best texts."""
-
-
-@dataclass(slots=True)
-class Outputs:
-    """A report of `rescore eval`: outputs under one metric."""
-
-    metric: str
-    signature: str
-    higher_is_better: bool
-    systems: list[Output]
-
-
 def compare_reports(
-    golden: Sequence[Outputs], now: Sequence[Outputs], tolerance: float
+    golden: Sequence[Systems], now: Sequence[Systems], tolerance: float
 ) -> list[Finding]:
     """Return the comparison of two reports of `rescore eval`, each with a record for
     each metric. Outputs are matched by their names.
@@ -124,13 +90,13 @@ def compare_reports(
     return findings
 
 
-def _metrics(reports: Sequence[Outputs]) -> str:
+def _metrics(reports: Sequence[Systems]) -> str:
     """Return the names of the metrics of a report."""
     return ", ".join(report.metric for report in reports)
 
 
 def _output_figures(
-    old: Outputs, new: Outputs, prefix: str, tolerance: float
+    old: Systems, new: Systems, prefix: str, tolerance: float
 ) -> Iterator[Finding]:
     """Yield the comparison of the outputs under one metric, and of its settings."""
     pairs, other = _paired(old.systems, new.systems)
@@ -334,112 +300,6 @@ def _verdict(findings: Sequence[Finding]) -> str:
 
 
 # --- signatures ----------------------------------------------------------------------
-
-
-def parse(text: str) -> Signature:
-    """Return the signature of a line, as `str` of a `Signature` writes it.
-
-    Args:
-        text: The line.
-
-    Raises:
-        UserError: The line is no signature.
-    """
-    metric, *parts = text.split("|")
-    read = _Fields()
-    for part in parts:
-        try:
-            read.add(part)
-        except ValueError:
-            raise UserError(
-                f"signature {text!r}: {part!r} is not a field of a signature"
-            ) from None
-    if not metric or "rescore" not in read.versions:
-        raise UserError(f"signature {text!r}: has no metric or no version of rescore")
-    return Signature(
-        unquote(metric),
-        settings=read.settings,
-        weights=read.weights,
-        columns=read.columns,
-        excluded=read.excluded,
-        decision=read.decision,
-        scale=read.scale,
-        deciding=read.deciding,
-        objective=read.objective,
-        votes=read.votes,
-        tuned=read.tuned,
-        lists=read.lists,
-        form=read.form,
-        test=read.test,
-        versions=read.versions,
-    )
-
-
-@dataclass(slots=True)
-class _Fields:
-    """The fields of a signature, which are read one after the other."""
-
-    settings: dict[str, str] = field(default_factory=dict)
-    weights: dict[str, float] = field(default_factory=dict)
-    columns: dict[str, Column] = field(default_factory=dict)
-    excluded: tuple[str, ...] = ()
-    decision: str = BEST
-    scale: float | None = None
-    deciding: dict[str, str] = field(default_factory=dict)
-    objective: str | None = None
-    votes: str | None = None
-    tuned: str | None = None
-    lists: str | None = None
-    form: int = 1
-    test: str | None = None
-    versions: dict[str, str] = field(default_factory=dict)
-
-    def add(self, part: str) -> None:
-        """Read what stands between two bars; raise a ValueError if it is no field."""
-        key, colon, value = part.partition(":")
-        if not colon:
-            raise ValueError(part)
-        if key == "w":
-            name, _, weight = value.partition("=")
-            self.weights[unquote(name)] = float(weight)
-        elif key == "lm":
-            self._add_column(value)
-        elif key == "without":
-            self.excluded = tuple(unquote(origin) for origin in value.split(","))
-        elif key == "decide":
-            self._set_decision(value)
-        elif key in WHOLE:
-            setattr(self, WHOLE[key], unquote(value))
-        elif key == "sig":
-            self.form = int(value)
-        elif key == "rescore" or self.versions:
-            # The version of rescore is the first version.
-            self.versions[key] = value
-        else:
-            self.settings[key] = unquote(value)
-
-    def _add_column(self, value: str) -> None:
-        """Read `lm:`: a column, and the model that gave it."""
-        name, _, source = value.partition("=")
-        model, _, record = source.partition("@")
-        fingerprint, norm, precision = record.split(",")
-        column = Column(unquote(model), fingerprint, unquote(norm), unquote(precision))
-        self.columns[unquote(name)] = column
-
-    def _set_decision(self, value: str) -> None:
-        """Read `decide:`: a rule, perhaps a scale, and options."""
-        rule, *rest = value.split(",")
-        scales = []
-        options = {}
-        for part in rest:
-            name, equals, setting = part.partition("=")
-            if equals:
-                options[name] = unquote(setting)
-            else:
-                scales.append(float(part))
-        self.decision = unquote(rule)
-        self.scale = scales[0] if scales else None
-        self.deciding = options
 
 
 def differences(first: Signature, second: Signature) -> dict[str, tuple[str, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ import msgspec
 from rescore.errors import UserError
 from rescore.files import parsed, read_json
 from rescore.parts import METRICS
-from rescore.reports.check import Outputs, parse
-from rescore.reports.records import CHOICES, SCHEMA, MetricResult
+from rescore.reports.outputs import Systems
+from rescore.reports.records import CHOICES, SCHEMA, MetricResult, Record
 from rescore.reports.results import Results
+from rescore.signature import parse
 
 
 def schema() -> dict[str, Any]:
@@ -34,7 +36,7 @@ OF_EVAL = {"metric", "signature", "systems", "test"}
 """Keys of a report of `rescore eval`."""
 
 
-def read_outputs(path: Path) -> list[Outputs] | None:
+def read_outputs(path: Path) -> list[Systems] | None:
     """Return a report of `rescore eval`, with a record for each metric; None if the
     file has none.
 
@@ -58,13 +60,82 @@ def read_outputs(path: Path) -> list[Outputs] | None:
         metric = METRICS.known(str(record["metric"]))
         if metric:
             record.setdefault("higher_is_better", METRICS[metric].higher_is_better)
-        report = parsed(record, Outputs, str(path))
+        report = parsed(record, Systems, str(path))
         try:
             parse(report.signature)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
         reports.append(report)
     return reports
+
+
+def read_each(path: Path) -> list[Record]:
+    """Return the results of a file of any command, for tables: of a report of `rescore
+    eval` one record for each output, as it compares with the first output.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UserError: As `read` and `read_outputs`.
+    """
+    reports = read_outputs(path)
+    if reports is None:
+        return [read(path)]
+    return as_records(reports, path.name.partition(".")[0])
+
+
+def as_records(reports: Sequence[Systems], dataset: str) -> list[Record]:
+    """Return outputs as the results of runs: the first output is the first pass.
+
+    Args:
+        reports: The outputs under each metric.
+        dataset: The name of the test set in tables.
+    """
+    first, *others = [output.name for output in reports[0].systems]
+    records = []
+    for name in others or [first]:
+        measured = [_as_result(report, name) for report in reports]
+        records.append(
+            Record(
+                utterances=reports[0].systems[0].utterances,
+                hypotheses=0,
+                weights={},
+                origin="",
+                signature=reports[0].signature,
+                dataset=dataset,
+                system=name,
+                metrics=measured,
+            )
+        )
+    records[0].groups = reports[0].groups
+    return records
+
+
+def _as_result(report: Systems, name: str) -> MetricResult:
+    """Return an output, and the first output, as what a run has of a metric."""
+    first = report.systems[0].row(report.metric)
+    (own,) = (output for output in report.systems if output.name == name)
+    row = own.row(report.metric)
+    result = MetricResult(
+        metric=report.metric,
+        higher_is_better=report.higher_is_better,
+        first_pass=first.value,
+        oracle=math.nan if own.oracle is None else own.oracle,
+        reranked=row.value,
+        p_value=row.p_value,
+        counts={"first_pass": first.counts, "reranked": row.counts},
+        sentence_errors={},
+        intervals={},
+        signature=report.signature,
+        first_output=first.name,
+    )
+    for choice, measured in (("first_pass", first), ("reranked", row)):
+        if measured.wrong is not None:
+            result.sentence_errors[choice] = measured.wrong
+        if measured.interval is not None:
+            result.intervals[choice] = measured.interval
+    return result
 
 
 def read(path: Path) -> Results:

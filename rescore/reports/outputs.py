@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,34 +34,99 @@ are as extreme as a set where all units prefer the same system.
 
 
 @dataclass(slots=True)
+class Output:
+    """The figures of an output."""
+
+    name: str
+    value: float | None
+    """In percent; None if it is not defined."""
+    counts: dict[str, int | float]
+    """What the value is computed from."""
+    utterances: int
+    low: float | None = None
+    """The lower end of the 95 % confidence interval, in percent."""
+    high: float | None = None
+    """The upper end of this interval."""
+    oracle: float | None = None
+    """The metric of the best hypothesis of each list, in percent; None for lists of one
+    hypothesis.
+    """
+    p_value: float | None = None
+    """Two-sided, of the difference to the first output."""
+    sentence_errors: int | None = None
+    """Utterances with an error; for error rates only."""
+
+    @classmethod
+    def of(cls, row: Row, utterances: int, oracle: float | None) -> Output:
+        """Return a measured row as an output.
+
+        Args:
+            row: The row.
+            utterances: Number of lists.
+            oracle: The metric of the best hypotheses; None if there is no choice.
+        """
+        low, high = row.interval or (None, None)
+        return cls(
+            row.name,
+            row.value,
+            row.counts,
+            utterances,
+            low,
+            high,
+            oracle,
+            row.p_value,
+            row.wrong,
+        )
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % confidence interval, in percent."""
+        if self.low is None or self.high is None:
+            return None
+        return self.low, self.high
+
+    def row(self, metric: str) -> Row:
+        """Return the output as a row of tables.
+
+        Args:
+            metric: The name of the metric.
+        """
+        value = math.nan if self.value is None else self.value
+        return Row(
+            self.name,
+            metric,
+            value,
+            self.counts,
+            self.interval,
+            self.p_value,
+            wrong=self.sentence_errors,
+        )
+
+
+@dataclass(slots=True)
 class Systems:
-    """Outputs under one metric."""
+    """Outputs under one metric: a report of `rescore eval`."""
 
     metric: str
-    test: str | None
+    signature: str
+    higher_is_better: bool
+    """Whether a higher value is the better one."""
+    systems: list[Output]
+    """Each output; p-values are against the first output."""
+    test: str | None = None
     """The significance test and its settings; of a single output what intervals draw,
     None for utterances.
     """
-    signature: str
-    utterances: int
-    rows: list[Row] = field(default_factory=list)
-    """Each output; p-values are against the first output."""
-    higher_is_better: bool = False
-    """Whether a higher value is the better one."""
     groups: Groups | None = None
     """Figures of groups of utterances; None if nothing is grouped."""
-    oracles: list[float | None] = field(default_factory=list)
-    """The metric of the best hypothesis of each list; None for an output whose lists
-    have one hypothesis.
-    """
 
 
-Output = tuple[str, Sequence[NbestList]]
+NamedLists = tuple[str, Sequence[NbestList]]
 """The name of an output, and its lists."""
 
 
 def compare_outputs(
-    outputs: Sequence[Output],
+    outputs: Sequence[NamedLists],
     metric: Metric,
     test: PairedTest | None = None,
     by: str | None = None,
@@ -93,13 +159,7 @@ def compare_outputs(
     signature = replace(
         sign(metric, base_lists, weights), test=used, lists=_content(outputs)
     )
-    systems = Systems(
-        metric.name,
-        used,
-        str(signature),
-        len(base_lists),
-        higher_is_better=metric.higher_is_better,
-    )
+    measured: list[Output] = []
     first = None
     texts_of_output: dict[str, list[str]] = {}
     for (name, lists), has_choices in zip(outputs, have_choices, strict=True):
@@ -107,17 +167,21 @@ def compare_outputs(
         texts = first_pass(figures.lists).texts
         texts_of_output[name] = texts
         own = figures.of(texts)
-        systems.rows.append(figures.row(name, own, first))
-        systems.oracles.append(figures.oracle if has_choices else None)
+        oracle = figures.oracle if has_choices else None
+        row = figures.row(name, own, first)
+        measured.append(Output.of(row, len(base_lists), oracle))
         first = first or own
     if used is not None:
         warn_of_few(test, metric, base_lists)
+    groups = None
     if by is not None:
-        systems.groups = grouped(by, [metric], base_lists, texts_of_output)
-    return systems
+        groups = grouped(by, [metric], base_lists, texts_of_output)
+    return Systems(
+        metric.name, str(signature), metric.higher_is_better, measured, used, groups
+    )
 
 
-def _content(outputs: Sequence[Output]) -> str:
+def _content(outputs: Sequence[NamedLists]) -> str:
     """Return the number of lists, and the hash of the content of all outputs, for the
     signature.
     """
@@ -137,7 +201,9 @@ def _test_of(test: PairedTest, outputs: int) -> str | None:
     return test.units if test.by_speaker else None
 
 
-def output_details(metric: Metric, first: Output, last: Output) -> list[dict[str, Any]]:
+def output_details(
+    metric: Metric, first: NamedLists, last: NamedLists
+) -> list[dict[str, Any]]:
     """Return a row per utterance of two outputs, as `rescore.reports.details` makes
     them; the first output is the first pass.
     """
@@ -228,47 +294,21 @@ def _not_the_same(
     )
 
 
-def records_of(every: Sequence[Systems]) -> Any:
+def record_of(every: Sequence[Systems]) -> Any:
     """Return what JSON has of outputs: one object; of several metrics a list of
     objects.
+
+    Args:
+        every: The outputs under each metric.
     """
-    records = [_record_of(systems) for systems in every]
-    return records[0] if len(records) == 1 else records
-
-
-def _record_of(systems: Systems) -> dict[str, Any]:
-    rows = []
-    for row, oracle in zip(systems.rows, systems.oracles, strict=True):
-        low, high = row.interval or (None, None)
-        rows.append(
-            {
-                "name": row.name,
-                "value": row.value,
-                "counts": row.counts,
-                "utterances": systems.utterances,
-                "low": low,
-                "high": high,
-                "oracle": oracle,
-                "p_value": row.p_value,
-            }
-        )
-    record: dict[str, Any] = {
-        "metric": systems.metric,
-        "signature": systems.signature,
-        "test": systems.test,
-        "higher_is_better": systems.higher_is_better,
-        "systems": rows,
-    }
-    if systems.groups is not None:
-        record["groups"] = systems.groups
-    return record
+    return every[0] if len(every) == 1 else list(every)
 
 
 def render_systems(systems: Systems) -> str:
     """Return a table with a row for each output, then the signature."""
-    names = list(systems.rows[0].counts)
-    has_oracles = any(oracle is not None for oracle in systems.oracles)
-    is_tested = len(systems.rows) > 1
+    names = list(systems.systems[0].counts)
+    has_oracles = any(output.oracle is not None for output in systems.systems)
+    is_tested = len(systems.systems) > 1
     head = ["", systems.metric, "95 % CI"]
     if has_oracles:
         head.append("oracle")
@@ -276,14 +316,14 @@ def render_systems(systems: Systems) -> str:
     if is_tested:
         head.append("p")
     rows = [head]
-    for row, oracle in zip(systems.rows, systems.oracles, strict=True):
-        name, value, bounds, *counts = row.cells(names)
+    for output in systems.systems:
+        name, value, bounds, *counts = output.row(systems.metric).cells(names)
         cells = [name, value, bounds]
         if has_oracles:
-            cells.append(figure(oracle))
-        cells += [*counts, f"{systems.utterances:,}"]
+            cells.append(figure(output.oracle))
+        cells += [*counts, f"{output.utterances:,}"]
         if is_tested:
-            cells.append(p_value(row.p_value))
+            cells.append(p_value(output.p_value))
         rows.append(cells)
     tables = [text(rows)]
     group_table = render(systems.groups)

@@ -15,8 +15,7 @@ from pathlib import Path
 from rescore.errors import UserError
 from rescore.parts import STYLES
 from rescore.reports import groups
-from rescore.reports.check import parse
-from rescore.reports.figures import ORACLE, SIGNIFICANT, Row
+from rescore.reports.figures import FIRST, MIXTURE, ORACLE, SIGNIFICANT, Row
 from rescore.reports.markup import (
     MARKS,
     Best,
@@ -25,6 +24,7 @@ from rescore.reports.markup import (
     signature_lines,
 )
 from rescore.reports.records import MetricResult, Record
+from rescore.signature import parse
 from rescore.styles import figure, marked_worse, one_line, p_value
 
 LAYOUTS = ("espnet", "paper")
@@ -64,11 +64,12 @@ def render_overview(results: Sequence[Record], layout: str, style: str) -> str:
     if style in ("text", "markdown"):
         blocks += _unused_models(results)
         blocks += _untested(results)
-    signatures = []
+    signatures: dict[str, str] = {}
     for run in results:
-        for figures in run.metrics:
-            signatures.append((_name(run), figures.signature))
-    lines = signature_lines(signatures, style)
+        for figures in run.metrics:  # outputs of one report have one signature
+            signatures.setdefault(figures.signature, _name(run))
+    named = [(name, signature) for signature, name in signatures.items()]
+    lines = signature_lines(named, style)
     if lines:
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
@@ -94,7 +95,7 @@ def _paper_blocks(results: Sequence[Record], style: str) -> list[str]:
         return [STYLES[style](paper(results, marked=False))]
     rows = paper(results, marked=True)
     blocks = [STYLES[style](rows)]
-    legend = _legend(rows, " or the ".join(_baselines(results)))
+    legend = _legend(rows, " or ".join(map(_phrase, _baselines(results))))
     if legend and style == "latex":
         legend = latex_note(legend)
     if legend:
@@ -111,7 +112,12 @@ def _legend(rows: Sequence[Sequence[str]], baselines: str) -> str:
             meanings.append(f"{mark} p < {level:g}")
     if not meanings:
         return ""
-    return f"{', '.join(meanings)} against the {baselines}"
+    return f"{', '.join(meanings)} against {baselines}"
+
+
+def _phrase(baseline: str) -> str:
+    """Return the first pass, or the name of an output, in a sentence."""
+    return f"the {baseline}" if baseline in (FIRST, MIXTURE) else baseline
 
 
 def _without_flattery(run: Record) -> Record:
@@ -302,7 +308,9 @@ def paper(results: Sequence[Record], marked: bool) -> list[list[str]]:
             columns[column] = figures.higher_is_better
             mark = marked_worse(_mark(figures.p_value), figures.is_worse)
             mark_of[str(run.system), column] = mark
-    top = [*_baselines(results), ORACLE]
+    top = _baselines(results)
+    if _has_oracle(results):
+        top.append(ORACLE)
     systems = dict.fromkeys(str(run.system) for run in results)
     for name in top:
         systems.pop(name, None)  # nothing was reranked
@@ -357,6 +365,14 @@ def _figures_by_method(results: Sequence[Record]) -> dict[tuple[str, str], float
                         " with --dataset (dev lists are called after their file)"
                     )
     return figure_of
+
+
+def _has_oracle(results: Sequence[Record]) -> bool:
+    """Return whether some lists have several hypotheses."""
+    for run in results:
+        if any(not math.isnan(figures.oracle) for figures in run.metrics):
+            return True
+    return False
 
 
 def _baselines(results: Sequence[Record]) -> list[str]:

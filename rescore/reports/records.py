@@ -110,6 +110,10 @@ class MetricResult:
     votes: Annotated[
         str | None, described("What tables call reranked, of several systems.")
     ] = None
+    first_output: Annotated[
+        str | None,
+        described("What tables call first_pass, of outputs of `rescore eval`."),
+    ] = None
 
     @property
     def is_defined(self) -> bool:
@@ -132,7 +136,11 @@ class MetricResult:
 
     @property
     def baseline(self) -> str:
-        """The first pass as tables name it; of several systems it is their mixture."""
+        """The first pass as tables name it; of several systems it is their mixture, of
+        outputs the first output.
+        """
+        if self.first_output is not None:
+            return self.first_output
         return MIXTURE if self.best_system else FIRST
 
     def row(self, choice: str) -> Row:

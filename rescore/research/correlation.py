@@ -27,7 +27,6 @@ from rescore.metrics import Metric
 from rescore.metrics.significance import SEED
 from rescore.nbest import Hypothesis, NbestList, content_key
 from rescore.reports import files
-from rescore.reports.check import parse
 from rescore.reports.comparison import Comparison
 from rescore.reports.figures import FIRST, Figures
 from rescore.reports.perplexity import Perplexity, TextScore
@@ -36,7 +35,7 @@ from rescore.reports.records import SCHEMA
 from rescore.reports.results import Results
 from rescore.research.chart import Chart, Series
 from rescore.research.similarity import TRIALS, interval, pearson, spearman
-from rescore.signature import FINGERPRINT_DIGITS
+from rescore.signature import FINGERPRINT_DIGITS, parse
 from rescore.styles import figure
 
 FEWEST_MODELS = 3

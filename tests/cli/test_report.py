@@ -473,3 +473,29 @@ def test_files_of_other_commands_are_told_apart(
         done,
         "give a file of `rescore run --report` or `rescore rerank --report`",
     )
+
+
+def test_outputs_of_eval_are_in_the_tables(rescore: Run, tmp_path: Path) -> None:
+    """The first output stands for the first pass."""
+    (tmp_path / "ref").write_text("u1 a b c\nu2 a b\n")
+    (tmp_path / "one").write_text("u1 a b c\nu2 a c\n")
+    (tmp_path / "two").write_text("u1 a c\nu2 a\n")
+    metrics = ("--metric", "wer", "--metric", "cer")
+    measured = rescore(
+        "eval", "one", "two", "--ref", "ref", *metrics, "--report", "set.json"
+    )
+    table = rescore("report", "set.json", "--layout", "paper", "--style", "csv").stdout
+    assert table.splitlines() == [
+        "method,set WER,set CER",
+        "one,20.00,12.50",
+        "two,40.00,50.00",
+    ]
+    table = rescore("report", "set.json").stdout
+    errors = r"^set, one +2 +5 +80\.00 +20\.00 +0\.00 +0\.00 +20\.00 +50\.00$"
+    assert re.search(errors, table, re.MULTILINE)
+    p_values = re.compile(r"two .* ([\d.]+)$", re.MULTILINE)
+    assert p_values.findall(table) == p_values.findall(measured.stdout)
+    assert table.count("sig:2") == len(metrics) // 2
+    rescore("eval", "two", "--ref", "ref", "--report", "alone.json")
+    table = rescore("report", "alone.json").stdout
+    assert "alone, two" in table and "alone, one" not in table

@@ -15,8 +15,9 @@ import pytest
 
 from rescore import api
 from rescore.parts import STYLES
-from rescore.reports.check import differences, parse
+from rescore.reports.check import differences
 from rescore.reports.comparison import Compared, Comparison, render
+from rescore.signature import parse
 from tests.conftest import (
     SENTENCES,
     Run,

@@ -27,7 +27,8 @@ from rescore.lms.cache import _key as cache_key
 from rescore.lms.function import FunctionModel
 from rescore.nbest import Audio, Header, Hypothesis, NbestList
 from rescore.options import Declared, Field, OptionValues, flattened, option
-from rescore.reports.check import Output, Outputs, compare_reports
+from rescore.reports.check import compare_reports
+from rescore.reports.outputs import Output, Systems
 from rescore.scoring.shards import Shards
 from rescore.signature import Signature
 from rescore.tuning import Weights, suited
@@ -409,10 +410,10 @@ SIGNATURE = Signature(
 )
 
 
-def report(signature: Signature, *names: str) -> list[Outputs]:
+def report(signature: Signature, *names: str) -> list[Systems]:
     """Return a report of `rescore eval`."""
     systems = [Output(name, float(len(name)), {"ref_words": 2}, 1) for name in names]
-    return [Outputs("WER", str(signature), False, systems)]
+    return [Systems("WER", str(signature), False, systems)]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from rescore.metrics.base import settings_on
 from rescore.metrics.listed import WordList
 from rescore.options import Field, flattened, option
 from rescore.parts import METRICS
-from rescore.reports.check import parse
+from rescore.signature import parse
 from rescore.tuning import Weights
 from rescore.tuning.weights import SIGNED_ELSEWHERE, TuningOptions
 from tests.conftest import LEXICON, WORDS, Done, Run, networks_with_sentences

@@ -14,7 +14,7 @@ import pytest
 from rescore.errors import UserError
 from rescore.metrics.base import Input
 from rescore.nbest import Hypothesis, NbestList
-from rescore.reports.check import parse
+from rescore.signature import parse
 from tests.conftest import Run, assert_one_line_error, read_report
 
 WORDS = [

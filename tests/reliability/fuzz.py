@@ -48,9 +48,9 @@ from rescore.lms.folders import card_value
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Audio
 from rescore.reports import files
-from rescore.reports.check import parse
 from rescore.reports.records import SCHEMA
 from rescore.service.app import answer_of, lists_of
+from rescore.signature import parse
 from rescore.tuning import Weights
 from tests.formats.samples import SAMPLES
 from tests.reliability.limits import INPUT, Spent
