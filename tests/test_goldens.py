@@ -12,6 +12,7 @@ import html
 import json
 import os
 import re
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -315,6 +316,7 @@ def test_stages(ngram: Golden) -> None:
     """Two models by the stages and by one command: equal figures, texts and
     signatures.
     """
+    shutil.rmtree(ngram.folder / "lm")  # no training writes over a model
     ngram.run("train", "--lm", "ngram", "-o", "3", "--text", "text.txt", "--out", "lm")
     lms = ("--lm", "unilm", "--lm", "ngram:lm")
     for name in ("dev", "test"):

@@ -239,7 +239,7 @@ def test_the_networks_of_the_page_train_and_score(
         assert kind in rescore_with(page, "", *score)
     other = (*train, *steps, "--resume", "--steps", 3)
     told = rescore_with(page, "", *other, status=2)
-    assert "pair_share" in told
+    assert "pair-share 0.9, not 0.5" in told
 
 
 VERSION = """

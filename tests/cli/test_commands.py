@@ -376,7 +376,7 @@ def test_first_pass_figures_of_real_lists(
     )
 
 
-def test_interrupted_run_leaves_nothing(
+def test_interrupted_run_leaves_finished_parts_alone(
     model: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     big = {
@@ -387,12 +387,14 @@ def test_interrupted_run_leaves_nothing(
     messages = tmp_path_factory.mktemp("messages") / "stderr"
     score = ("score", "big.json", "--lm", f"tta:{model}", "-o", "out.jsonl")
     process = start(score, tmp_path, messages)
-    until(lambda: [*tmp_path.glob("*.tmp")], process)
+    parts = tmp_path / "out.jsonl.shards"
+    until(lambda: [*parts.glob("0*.jsonl")], process)
     send(signal.SIGINT, process)
     status = ended(process)
     stderr = messages.read_text(encoding="utf-8")
     assert status == 130 and stderr.strip().endswith("rescore: interrupted")
-    assert [path.name for path in tmp_path.iterdir()] == ["big.json"]
+    assert {path.name for path in tmp_path.iterdir()} == {"big.json", parts.name}
+    assert not list(parts.glob(".*"))
 
 
 @pytest.mark.parametrize(
