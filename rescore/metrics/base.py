@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.metrics.normalise import UNSPACED, ZERO_WIDTH, Normaliser
+from rescore.metrics.normalise import UNSPACED, Normaliser
+from rescore.metrics.steps import ZERO_WIDTH
 from rescore.nbest import NbestList
 from rescore.options import Declared, NoOptions, OptionValues, settings_of
 

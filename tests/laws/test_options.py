@@ -37,6 +37,7 @@ from rescore.lms.lexicon import Lexicon
 from rescore.lms.training.vocabulary import train_wordpiece
 from rescore.metrics import METRICS, MetricOptions, Normaliser, significance
 from rescore.metrics.normalise import FLAGS
+from rescore.metrics.replacements import Replacements
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.option_readers import options_of
 from rescore.options import flattened
@@ -67,6 +68,8 @@ ALIKE = {
     "\u56db\u4e94 b": "\u56db \u4e94 b",
     "1,000 b": "1000 b",
     "twenty two b": "22 b",
+    "qq b": "b",
+    "zz b": "b",
     "a b": "ab",
 }
 """Texts that some options make the same."""
@@ -142,6 +145,7 @@ def write_files() -> None:
     with wave.open("a.wav", "wb") as file:
         file.setparams((1, 2, 16000, 0, "NONE", ""))
         file.writeframes(bytes(32000))
+    text(Path("rules"), ",\t\nqq\t\n")
     text(Path("words"), "b\nd\nGoldman Sachs\n")
     names = [*"abcdxy", "well", "known", "its", "gold", "man", "sacks", "um", "full"]
     Lexicon(dict.fromkeys(names, 100), 10_000).save(Path("lexicon.xz"))
@@ -466,6 +470,14 @@ SCENARIOS: dict[str, dict[str, str]] = {
     "--unicode-basic": {"*": "| --unicode-basic"},
     "--numbers": {"*": "| --numbers en"},
     "--nfkc": {"*": "| --nfkc"},
+    "--replace": {
+        "*": "| --replace rules",
+        "correlate": "! marks.jsonl --lm ngram:one -o x.json | --replace rules",
+    },
+    "--step": {
+        "*": "| --step awake",
+        "correlate": "! marks.jsonl --lm ngram:one -o x.json | --step awake",
+    },
     "--split-characters": {"*": "| --split-characters"},
     "--split-mixed": {
         "*": "| --split-mixed",
@@ -824,6 +836,15 @@ SOURCES = {"wer": None, "bleu": "a source"}
 """The source texts of lists, by the metric that they have by default."""
 
 
+VALUES = {
+    "open_asr": "en",
+    "numbers": "en",
+    "steps": ("awake",),
+    "replace": Replacements((("a", "b"),), "rules"),
+}
+"""The values of switches of a normaliser that are not on or off."""
+
+
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("metric", SOURCES)
 @pytest.mark.parametrize("option", OF_METRICS)
@@ -833,7 +854,7 @@ def test_a_metric_reads_an_option_or_it_is_refused(
     """Of the default metric as of a metric that the user names."""
     values: dict[str, Any] = {option: "jiwer" if option == "align" else "char"}
     if option in FLAGS:
-        value = "en" if option in ("open_asr", "numbers") else True
+        value = VALUES.get(option, True)
         values = {"normaliser": Normaliser(**{option: value})}
     if option == "words":
         return  # the bonus of words reads the file under every metric
