@@ -84,8 +84,6 @@ def pieces_of(text: str, normaliser: Normaliser) -> list[Piece]:
             alone.append(Piece(part, (part,), words, glued))
             apart += words
             glued = True
-    if not normaliser.looks_across:
-        return alone
     whole = normaliser(text)
     if apart == whole:
         return alone

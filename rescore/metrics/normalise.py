@@ -6,9 +6,10 @@ Each rule is an option, and those that are on stand in the signature of a figure
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,23 @@ import numpy as np
 from rescore.metrics import open_asr as leaderboard
 from rescore.metrics.counting import CLOSEST, Counts, error_counts
 from rescore.metrics.replacements import Replacements
-from rescore.metrics.steps import STEPS, Function, Step, functions, ordered
-from rescore.nbest import UNSPACED_LETTERS
+from rescore.metrics.steps import (
+    STEPS,
+    Function,
+    Step,
+    functions,
+    ordered,
+    without_marks,
+)
 from rescore.options import Declared, option, read_file
 from rescore.parts import STEPS as FURTHER
+from rescore.unspaced import UNSPACED_LETTERS
 
 UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
-"""A character of Chinese, Japanese or Thai, which have no blanks between words."""
+"""A character of a script without blanks between words."""
 WRITTEN = re.compile(rf"[{UNSPACED_LETTERS}]|[^\s{UNSPACED_LETTERS}]+")
-"""A word as it is written, before a metric is known: a character of Chinese, Japanese
-or Thai, or a part of a text between blanks.
+"""A word as it is written, before a metric is known: a character of a script without
+blanks between words, or a part of a text between blanks.
 """
 
 
@@ -86,6 +94,15 @@ class Normaliser(Declared):
     """Twenty five, twenty-five and 25 are one word; so are ordinals, years and amounts
     of money.
     """
+    drop_marks: bool = option(
+        False, "WER, CER: remove the vowels and points that are marks (Arabic, Hebrew)."
+    )
+    """In the form NFC, so that letters that are composed with a mark stay."""
+    language: str | None = option(
+        None,
+        "WER, CER: capitals of a language: in tr and az, I is the capital of \u0131.",
+        choices=("az", "tr"),
+    )
     nfkc: bool = option(
         False, "WER, CER: normalise hypotheses and references with Unicode NFKC."
     )
@@ -106,7 +123,8 @@ class Normaliser(Declared):
     )
     split_mixed: bool = option(
         False,
-        "WER, confidences, rover: each Chinese, Japanese or Thai character is a word.",
+        "WER, confidences, rover: each Chinese, Japanese, Thai, Lao, Khmer or Burmese"
+        " character is a word.",
     )
 
     steps: tuple[str, ...] = option(
@@ -161,6 +179,20 @@ class Normaliser(Declared):
     def looks_across(self) -> bool:
         """Whether a word may change with its neighbours."""
         return any(step.across for step, _ in self._steps)
+
+    def loses_marks(self, text: str) -> bool:
+        """Return whether `whisper_basic` puts blanks for marks of letters in a text.
+
+        Args:
+            text: A text, as it is written.
+        """
+        if self.drop_marks:
+            text = without_marks(text)
+        text = unicodedata.normalize("NFKC", text)
+        categories = [unicodedata.category(letter)[0] for letter in text]
+        return any(
+            before in "LM" and mark == "M" for before, mark in pairwise(categories)
+        )
 
     def split(self, word: str) -> Sequence[str]:
         """Return the parts of a written word that are compared as words.

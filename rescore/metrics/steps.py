@@ -182,6 +182,31 @@ def compatible(text: str) -> str:
     return unicodedata.normalize("NFKC", ZERO_WIDTH.sub("", text))
 
 
+def without_marks(text: str) -> str:
+    """Return a text without the marks of Arabic and Hebrew, such as short vowels."""
+    text = unicodedata.normalize("NFC", text)
+    return "".join(letter for letter in text if not _is_semitic_mark(letter))
+
+
+@cache
+def _is_semitic_mark(letter: str) -> bool:
+    """Return whether a letter is a mark of Arabic or Hebrew."""
+    script = unicodedata.name(letter, "").partition(" ")[0]
+    is_mark = unicodedata.category(letter) == "Mn"
+    return is_mark and script in ("ARABIC", "HEBREW")
+
+
+TURKISH = str.maketrans("I\u0130", "\u0131i")
+"""The small letters of capitals that differ in Turkish and Azerbaijani."""
+
+
+def _turkish(name: str, language: str, cased: bool) -> Function:
+    """Return what folds the case of I, with a dot and without, unless case counts."""
+    if cased:
+        return str
+    return lambda text: unicodedata.normalize("NFC", text).translate(TURKISH)
+
+
 def without_hyphens(text: str) -> str:
     """Return a text with blanks for hyphens."""
     return text.replace("-", " ")
@@ -222,6 +247,19 @@ STEPS: tuple[Step, ...] = (
         before=("whisper_english",),
         across=True,
         signed=11,
+    ),
+    Step(
+        name="drop_marks",
+        made=_plain(without_marks),
+        before=("whisper_basic",),  # which puts a blank for a mark
+        signed=12,
+    ),
+    Step(
+        name="language",
+        made=_turkish,
+        version_of=lambda name, value: str(value),
+        before=("whisper_basic",),  # which folds case
+        signed=13,
     ),
     Step(
         name="whisper_english",

@@ -140,6 +140,8 @@ SCENARIOS = {
     "RunConfig.replace": Scenario(
         (*RUN, "--replace", "rules"), ("--replace", "others"), ("--replace", "rules")
     ),
+    "RunConfig.drop_marks": Scenario(RUN, ("--drop-marks",)),
+    "RunConfig.language": Scenario(RUN, ("--language", "tr")),
     "RunConfig.nfkc": Scenario(RUN, ("--nfkc",)),
     "RunConfig.split_characters": Scenario(
         (*GIVEN, "--metric", "cer", "--word-bonus", "3"), ("--split-characters",)

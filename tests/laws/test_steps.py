@@ -30,6 +30,7 @@ ON: dict[str, Any] = {
     **dict.fromkeys([step.name for step in STEPS], True),
     "numbers": "en",
     "replace": RULES,
+    "language": "tr",
 }
 """The value that turns each step on."""
 del ON["open_asr"]  # the leaderboard's code is no package
@@ -37,6 +38,13 @@ PROMISES: dict[str, list[tuple[str, ...]]] = {
     "drop_unknown": [("an <unk> owl", "an owl"), ("[UNK] owls \u2047", "owls")],
     "nfkc": [("\uff4fwl \u2461", "owl 2"), ("\uff0425 ow\u200bls", "$25 owls")],
     "replace": [("I'm Gonna go", "I'm going to go"), ("an %hesitation owl", "an owl")],
+    "drop_marks": [
+        ("\u0645\u064e\u062f\u0631\u0633\u0629", "\u0645\u062f\u0631\u0633\u0629"),
+        ("\u05e9\u05c1\u05b8\u05dc\u05d5\u05b9\u05dd", "\u05e9\u05dc\u05d5\u05dd"),
+    ],
+    "language": [
+        ("\u0130STANBUL I\u015eIK", "istanbul \u0131\u015f\u0131k"),
+    ],
     "whisper_english": [("the colour isn't grey", "the color is not gray")],
     "split_hyphens": [
         ("a well-known owl", "a well known owl"),
@@ -122,7 +130,7 @@ def test_each_need_is_a_promise() -> None:
         for later in late.before:
             needed.append((late.name, later))
     kept = [pair for pair in needed if "open_asr" not in pair]
-    assert len(kept) == 9
+    assert len(kept) == 11
     assert not [pair for pair in kept if not _breaks(*pair)]
 
 
