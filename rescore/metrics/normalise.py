@@ -297,8 +297,8 @@ EXACT = Normaliser(case_sensitive=True)
 
 
 def _in_one_line(text: str) -> str:
-    """Return the lines of a text in one line."""
-    return text.replace("\n", " ")
+    """Return the lines of a text in one line, with single blanks."""
+    return " ".join(text.split())
 
 
 def paired_words(

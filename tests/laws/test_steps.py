@@ -25,7 +25,9 @@ from tests.conftest import Run
 pytest.importorskip("text_to_num", reason="needs text2num")
 pytest.importorskip("whisper_normalizer", reason="needs whisper-normalizer")
 
-RULES = Replacements((("\\bgonna\\b", "going to"), ("%hesitation", "")), "rules")
+RULES = Replacements(
+    (("\\bgonna\\b", "going to"), ("%hesitation", ""), ("of owls", "of birds")), "rules"
+)
 ON: dict[str, Any] = {
     **dict.fromkeys([step.name for step in STEPS], True),
     "numbers": "en",
@@ -58,6 +60,7 @@ PROMISES: dict[str, list[tuple[str, ...]]] = {
             "\u0928\u092e\u0938\u094d\u0924\u0947",
         ),
         ("an owl\u2014twenty; five", "an owl twenty five"),
+        ("1.5 owls", "1 5 owls"),
     ],
     "drop_punctuation": [
         ('"owls", two!', "owls two"),
