@@ -30,17 +30,6 @@ from rescore.errors import UserError, counted
 Item = TypeVar("Item")
 
 
-UNSPACED_LETTERS = (
-    "\u0e00-\u0e7f"  # Thai
-    "\u3040-\u30ff\uff66-\uff9f"  # Hiragana and Katakana
-    # Chinese characters
-    "\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-)
-"""Ranges of the letters of Chinese, Japanese and Thai, which put no blanks between
-words.
-"""
-
-
 @lru_cache(maxsize=1 << 18)
 def _number_of_words(cut_words: Callable[[str], Sequence[str]], text: str) -> int:
     """Return the number of words of a text, computed once."""

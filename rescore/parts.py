@@ -567,6 +567,16 @@ METRICS: Registry[Any] = Registry(
 is its key.
 """
 
+STEPS: Registry[Any] = Registry(
+    "step",
+    {},
+    "rescore.steps",
+    of_function="rescore.metrics.steps:step_of_function",
+)
+"""Steps of a normaliser that packages add: objects of `rescore.metrics.steps.Step`, or
+plain functions of texts. The table of `rescore.metrics.steps` has the shipped steps.
+"""
+
 BEST = "best"
 """The name of the decision for the best score. It needs neither a scale nor options;
 signatures and tables do not name it.

@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rescore.metrics import METRICS, normalise
+from rescore.metrics import METRICS, open_asr
 from rescore.metrics.counting import Counts, error_counts
 from rescore.mt.comet import Comet
 from rescore.options import Declared, option
+from rescore.parts import STEPS
 
 
 class FakeComet(Comet):
@@ -68,7 +69,14 @@ LEADERBOARD = SimpleNamespace(
 )
 
 
+def awake(text: str) -> str:
+    """A step of a package: zz and a comma are no part of a text."""
+    return text.replace("zz", "").replace(",", "")
+
+
 def install(patch: pytest.MonkeyPatch) -> None:
     """The stand-ins take the place of the packages."""
-    patch.setitem(normalise.PACKAGED, "open_asr", LEADERBOARD)
+    for name, function in vars(LEADERBOARD).items():
+        patch.setattr(open_asr, name, function)
+    patch.setitem(STEPS._parts, "awake", (awake, "zz is no word"))
     patch.setitem(METRICS._parts, "comet", (FakeComet, METRICS.about("comet")))

@@ -21,10 +21,10 @@ from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
 from rescore.errors import UserError, installed_by
-from rescore.formats.times import THAI_MARKS
 from rescore.formats.wordlists import form_and_term
 from rescore.metrics.listed import OR, WordList, longest_matches
 from rescore.metrics.normalise import UNSPACED
+from rescore.unspaced import MARKS
 
 RULES = (
     ("^[kgp]n", "n"),
@@ -204,8 +204,8 @@ MOST_EDITS = 6
 """Sounds in which a span may differ from a term, at most."""
 TOGETHER = 1_000
 """Spans that are compared with all terms at once: bounds memory."""
-_MARKS = f"[{THAI_MARKS}\u3099\u309a\uff9e\uff9f]"
-"""Thai and Japanese marks that belong to the letter before them."""
+_MARKS = f"[{MARKS}\u3099\u309a\uff9e\uff9f]"
+"""Thai, Burmese, Japanese and other marks that belong to the letter before them."""
 _LETTERS = rf"(?:(?!{UNSPACED.pattern})[^\W_])+"
 _WORD = re.compile(
     rf"{UNSPACED.pattern}{_MARKS}*|{_LETTERS}(?:['\u2019&+.@/]{_LETTERS})*[+#]*"

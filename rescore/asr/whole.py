@@ -70,7 +70,7 @@ class Recording:
 
     @property
     def text(self) -> str:
-        """The words; each piece is a line, which is normalised by itself."""
+        """The words; each piece is a line."""
         lines = [" ".join(self.words[first:last]) for first, last in self.pieces]
         # With a blank before the line end, sacreBLEU does not join a hyphen there with
         # the next line.

@@ -11,15 +11,11 @@ from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 from rescore.errors import UserError
-from rescore.nbest import UNSPACED_LETTERS
+from rescore.unspaced import MARKS, UNSPACED_LETTERS
 
 TIMED = (".ctm", ".srt", ".vtt")
 """Endings of files that have times of words."""
-THAI_MARKS = "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e"
-"""Ranges of the Thai vowels and tone marks that belong to the letter before them."""
-_TIMED = re.compile(
-    f"\\s*(?:[{UNSPACED_LETTERS}][{THAI_MARKS}]*|[^{UNSPACED_LETTERS}\\s]+)"
-)
+_TIMED = re.compile(f"\\s*(?:[{UNSPACED_LETTERS}][{MARKS}]*|[^{UNSPACED_LETTERS}\\s]+)")
 LATEST = 1e9
 """The latest time that is read, in seconds: 30 years."""
 ROUNDING = 0.05

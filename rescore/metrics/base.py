@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.errors import UserError
-from rescore.metrics.normalise import UNSPACED, ZERO_WIDTH, Normaliser
+from rescore.metrics.normalise import UNSPACED, Normaliser
+from rescore.metrics.steps import ZERO_WIDTH
 from rescore.nbest import NbestList
 from rescore.options import Declared, NoOptions, OptionValues, settings_of
 
@@ -483,6 +484,7 @@ def warn_of_texts(metric: Metric, lists: Sequence[NbestList]) -> None:
     some = lists[:100]
     _warn_of_forms(metric, some)
     _warn_of_unspaced(metric, some)
+    _warn_of_blanks(metric, some)
     _warn_of_mismatch(metric, some)
 
 
@@ -513,6 +515,37 @@ def _warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:
         )
 
 
+def _warn_of_blanks(metric: Metric, lists: Sequence[NbestList]) -> None:
+    """Log a warning if characters are counted, and only the texts or only the
+    references have blanks between letters of a script without blanks.
+    """
+    if metric.words is None or metric.unit != "character":
+        return
+    references = [text for nbest in lists for text in nbest.references]
+    texts = [one.text for nbest in lists for one in nbest.hypotheses]
+    if _has_blanks(references) != _has_blanks(texts):
+        log.warning(
+            "%s counts blanks, and only the texts or only the references have blanks"
+            " between their letters; give --metric mer, or --metric wer"
+            " --split-characters, which count none",
+            metric.name,
+        )
+
+
+def _has_blanks(texts: Sequence[str]) -> bool:
+    """Return whether blanks stand between most neighbours of a script that needs none,
+    or between a fifth of them, as between words.
+    """
+    joint = sum(len(_JOINT.findall(text)) for text in texts)
+    parted = sum(len(_PARTED.findall(text)) for text in texts)
+    return 5 * parted > joint + parted
+
+
+_JOINT = re.compile(f"{UNSPACED.pattern}(?={UNSPACED.pattern})")
+_PARTED = re.compile(rf"{UNSPACED.pattern}(?=\s+{UNSPACED.pattern})")
+"""Letters with a neighbour of their kind, directly or behind a blank."""
+
+
 def _warn_of_forms(metric: Metric, lists: Sequence[NbestList]) -> None:
     """Log a warning if texts and references have letters in different Unicode forms, or
     if the normaliser of words removes vowels.
@@ -530,15 +563,22 @@ def _warn_of_forms(metric: Metric, lists: Sequence[NbestList]) -> None:
             "the texts and the references write letters in different Unicode forms, or"
             " one of them has characters without width; give --nfkc"
         )
-    if words.whisper_basic and any(map(_VOWEL_MARKS.search, references)):
+    if words.whisper_basic and any(map(words.loses_marks, references)):
         log.warning(
-            "--whisper-basic removes the vowels of this script, which are marks; give"
-            " --unicode-basic, which keeps marks, instead"
+            "--whisper-basic puts a blank for each mark of this script (a vowel, a"
+            " tone, a point), so words fall apart; give --unicode-basic, which keeps"
+            " marks, instead"
+        )
+    some = [*references, *hypotheses]
+    if not words.case_sensitive and not words.language and any(map(_DOTS.search, some)):
+        log.warning(
+            "the texts have letters of Turkish or Azerbaijani, whose capitals differ;"
+            " give --language tr"
         )
 
 
-_VOWEL_MARKS = re.compile("[\u0900-\u0dff\u0e31-\u0e4e\u0eb1-\u0ecd\u0f71-\u0f84]")
-"""Letters of the scripts of India, Thai, Lao and Tibetan, where vowels are marks."""
+_DOTS = re.compile("[\u0130\u0131]")
+"""The letters of Turkish whose case is not folded as in other languages."""
 
 
 def _is_composed(texts: Sequence[str]) -> bool:

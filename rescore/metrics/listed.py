@@ -357,7 +357,7 @@ def _cutting(words: Normaliser) -> list[str]:
         if value is True:
             switches.append(name)
         elif value:
-            switches.append(f"{name}={value}")
+            switches.append(f"{name}={getattr(value, 'digest', value)}")
     return switches
 
 

@@ -7,58 +7,34 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from itertools import chain
-from types import ModuleType
+from itertools import chain, pairwise
+from typing import Any
 
 import numpy as np
 
-from rescore.metrics import numbers as spelled
 from rescore.metrics import open_asr as leaderboard
-from rescore.metrics import scripts, whisper
 from rescore.metrics.counting import CLOSEST, Counts, error_counts
-from rescore.nbest import UNSPACED_LETTERS
-from rescore.options import Declared, option
-
-ZERO_WIDTH = re.compile("[\u200b\u2060\ufeff]")
-"""Characters without width that say nothing about a word."""
-UNKNOWN = ("<unk>", "[unk]", "\u2047")
-"""A recogniser's unknown word, in any case."""
-YES = ("split_hyphens", "drop_punctuation", "drop_apostrophes", "drop_unknown", "nfkc")
-"""The switches that signatures name."""
-PACKAGED: dict[str, ModuleType] = {
-    "whisper_english": whisper,
-    "whisper_basic": whisper,
-    "open_asr": leaderboard,
-    "unicode_basic": scripts,
-    "numbers": spelled,
-}
-"""The switches that turn on normalisers of whole texts, in the order in which they
-act. Each module returns its normaliser and the version for signatures.
-"""
-CACHED = 1 << 17
-"""Number of texts whose result is kept, for each normaliser of `PACKAGED`: bounds
-memory.
-"""
-INNER = "'\u2019-"
-"""Punctuation that is part of a word when letters surround it."""
-FLAGS = ("case_sensitive", *YES, *PACKAGED, "split_characters", "split_mixed")
-"""The switches of a `Normaliser`."""
+from rescore.metrics.replacements import Replacements
+from rescore.metrics.steps import (
+    STEPS,
+    Function,
+    Step,
+    functions,
+    ordered,
+    without_marks,
+)
+from rescore.options import Declared, option, read_file
+from rescore.parts import STEPS as FURTHER
+from rescore.unspaced import UNSPACED_LETTERS
 
 UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
-"""A character of Chinese, Japanese or Thai, which have no blanks between words."""
+"""A character of a script without blanks between words."""
 WRITTEN = re.compile(rf"[{UNSPACED_LETTERS}]|[^\s{UNSPACED_LETTERS}]+")
-"""A word as it is written, before a metric is known: a character of Chinese, Japanese
-or Thai, or a part of a text between blanks.
+"""A word as it is written, before a metric is known: a character of a script without
+blanks between words, or a part of a text between blanks.
 """
-
-
-@cache
-def _remembering(normalise: Callable[[str], str]) -> Callable[[str], str]:
-    """Return a normaliser of whole texts with a cache of texts: packages are slow."""
-    return lru_cache(CACHED)(normalise)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +42,9 @@ class Normaliser(Declared):
     """Splits a text into its words. The default is sclite's: case is ignored, every
     other difference counts.
 
-    The rules that are on apply in this order: Unicode's compatibility forms (NFKC),
-    normalisers of whole texts (`PACKAGED`), case, hyphens of compounds, apostrophes,
-    the recogniser's unknown word, punctuation around words, splitting into characters.
+    The steps that are on run in the order of `rescore.metrics.steps.STEPS`; then case
+    is folded, and words are split into characters. The lines of a recording are one
+    text: where it is cut into lines changes no word.
     """
 
     case_sensitive: bool = option(
@@ -118,47 +94,105 @@ class Normaliser(Declared):
     """Twenty five, twenty-five and 25 are one word; so are ordinals, years and amounts
     of money.
     """
+    drop_marks: bool = option(
+        False, "WER, CER: remove the vowels and points that are marks (Arabic, Hebrew)."
+    )
+    """In the form NFC, so that letters that are composed with a mark stay."""
+    language: str | None = option(
+        None,
+        "WER, CER: capitals of a language: in tr and az, I is the capital of \u0131.",
+        choices=("az", "tr"),
+    )
     nfkc: bool = option(
         False, "WER, CER: normalise hypotheses and references with Unicode NFKC."
     )
     """Unicode's compatibility forms: full-width letters and digits, for example, become
     the usual ones. Characters without width are removed.
     """
+    replace: Replacements | None = read_file(
+        None,
+        "WER, CER: your own substitutions in both texts; a line of FILE is a regular"
+        " expression, a tab, and the text in its place.",
+        read=Replacements.load,
+    )
+    """They are made in the order of the lines, before other steps. Case does not count
+    in patterns, unless it counts in words.
+    """
     split_characters: bool = option(
         False, "WER, confidences, rover: each character is a word."
     )
     split_mixed: bool = option(
         False,
-        "WER, confidences, rover: each Chinese, Japanese or Thai character is a word.",
+        "WER, confidences, rover: each Chinese, Japanese, Thai, Lao, Khmer or Burmese"
+        " character is a word.",
+    )
+
+    steps: tuple[str, ...] = option(
+        (),
+        "WER, CER: a further step of normalising, of another package.",
+        "--step",
+        metavar="NAME",
+        choices=FURTHER,
     )
 
     def __call__(self, text: str) -> list[str]:
         """Return the words of a text, of a hypothesis or a reference."""
-        words = self._normalised(text).split()
-        if self.drop_unknown:
-            words = [word for word in words if word.lower() not in UNKNOWN]
-        if self.drop_punctuation:
-            words = list(filter(None, map(_without_punctuation, words)))
+        for function in self._functions:
+            text = function(text)
+        if not self.case_sensitive:
+            text = text.lower()
+        words = text.split()
         if self.split_characters or self.split_mixed:
             words = list(chain.from_iterable(map(self.split, words)))
         return words
 
-    def _normalised(self, text: str) -> str:
-        """Return a text after the rules that do not need its words."""
-        if self.nfkc:
-            text = unicodedata.normalize("NFKC", ZERO_WIDTH.sub("", text))
-        for name, module in PACKAGED.items():
-            if value := getattr(self, name):
-                normalise = _remembering(module.normaliser(name, value))
-                lines = text.split("\n")
-                text = " ".join(map(normalise, lines))
-        if not self.case_sensitive:
-            text = text.lower()
-        if self.split_hyphens:
-            text = text.replace("-", " ")
-        if self.drop_apostrophes:
-            text = re.sub("['\u2019]", "", text)
-        return text
+    @property
+    def _functions(self) -> Sequence[Function]:
+        """The functions of the steps that are on, made once."""
+        made: Sequence[Function] | None = self.__dict__.get("_made")
+        if made is None:
+            made = functions(self._steps, self.case_sensitive)
+            if self.looks_across:
+                made = [_in_one_line, *made]
+            # slots=True leaves the dictionary of the base class
+            object.__setattr__(self, "_made", made)
+        return made
+
+    @property
+    def _steps(self) -> list[tuple[Step, Any]]:
+        """The steps that are on in the order in which they run, each with the value of
+        its option.
+        """
+        values: dict[str, Any] = {}
+        steps: list[Step] = []
+        for name in self.steps:
+            step = FURTHER[name]
+            steps.append(step)
+            values[step.name] = True
+        for step in STEPS:
+            if value := getattr(self, step.name):
+                steps.append(step)
+                values[step.name] = value
+        return [(step, values[step.name]) for step in ordered(steps)]
+
+    @property
+    def looks_across(self) -> bool:
+        """Whether a word may change with its neighbours."""
+        return any(step.across for step, _ in self._steps)
+
+    def loses_marks(self, text: str) -> bool:
+        """Return whether `whisper_basic` puts blanks for marks of letters in a text.
+
+        Args:
+            text: A text, as it is written.
+        """
+        if self.drop_marks:
+            text = without_marks(text)
+        text = unicodedata.normalize("NFKC", text)
+        categories = [unicodedata.category(letter)[0] for letter in text]
+        return any(
+            before in "LM" and mark == "M" for before, mark in pairwise(categories)
+        )
 
     def split(self, word: str) -> Sequence[str]:
         """Return the parts of a written word that are compared as words.
@@ -208,7 +242,7 @@ class Normaliser(Declared):
             of the reference.
         """
         if self.open_asr:
-            count = PACKAGED["open_asr"].word_counts
+            count = leaderboard.word_counts
             return np.array(count(references, hypotheses, self.open_asr))
         errors = error_counts(references, hypotheses)
         return np.column_stack([errors, list(map(len, references))])
@@ -226,7 +260,7 @@ class Normaliser(Declared):
         reference = self(self.closest(references, hypothesis))
         words = self(hypothesis)
         if self.open_asr:
-            words = PACKAGED["open_asr"].respelled(reference, words)
+            words = leaderboard.respelled(reference, words)
         return reference, words
 
     def merged_with(self, normaliser: Normaliser) -> Normaliser:
@@ -244,27 +278,27 @@ class Normaliser(Declared):
     def settings(self) -> dict[str, str]:
         """The case, and settings other than the default, for the signature."""
         settings = {"case": "mixed" if self.case_sensitive else "lc"}
-        for name in YES:
-            if getattr(self, name):
-                settings[name.replace("_", "-")] = "yes"
-        for name, module in PACKAGED.items():
-            if value := getattr(self, name):
-                version = module.version_of(name, value)
-                settings[name.replace("_", "-")] = version
+        further = []
+        for step, value in sorted(self._steps, key=lambda pair: pair[0].signed):
+            if step.name in self.steps:
+                further.append("-".join(filter(None, (step.name, step.setting(value)))))
+            else:
+                settings[step.name.replace("_", "-")] = step.setting(value)
+        if further:
+            settings["step"] = ",".join(further)
         return settings
 
+
+FLAGS = tuple(entry.name for entry in Normaliser.declared())
+"""The switches of a `Normaliser`."""
 
 EXACT = Normaliser(case_sensitive=True)
 """Words as they are written."""
 
 
-def _without_punctuation(word: str) -> str:
-    """Return a word without punctuation but for apostrophes and hyphens within it."""
-    kept = []
-    for letter in word:
-        if letter in INNER or unicodedata.category(letter)[0] not in "PS":
-            kept.append(letter)
-    return "".join(kept).strip(INNER)
+def _in_one_line(text: str) -> str:
+    """Return the lines of a text in one line, with single blanks."""
+    return " ".join(text.split())
 
 
 def paired_words(

@@ -27,14 +27,38 @@ SCALES = {
 CURRENCIES = {"$": "dollars", "\u20ac": "euros", "\u00a3": "pounds"}
 
 _COMMA = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_AMOUNT = r"\d+(?:\.\d+)?"
+_SCALE = rf"[\s-](?:{'|'.join(SCALES)})\b"
 _MONEY = re.compile(
-    rf"([{''.join(CURRENCIES)}])\s?(\d+(?:\.\d+)?)((?:\s(?:{'|'.join(SCALES)})\b)?)",
-    re.IGNORECASE,
+    rf"([{''.join(CURRENCIES)}])\s?({_AMOUNT})((?:{_SCALE})*)", re.IGNORECASE
 )
-_SCALED = re.compile(rf"\b(\d+(?:\.\d+)?)\s({'|'.join(SCALES)})\b", re.IGNORECASE)
+_SCALED = re.compile(rf"\b({_AMOUNT})((?:{_SCALE})+)", re.IGNORECASE)
 _SCALED_FRACTION = re.compile(r"\b(\d+\.\d+)\s(1(?:00|(?:000)+))\b")
+_SIGNS = re.compile(
+    rf"[{''.join(CURRENCIES)}](?=\s?\d)|{_COMMA.pattern}|(?<=\d)\.(?=\d)"
+    r"|(?<=\d)%|(?<=\d\s)%"
+)
+"""The signs that belong to a number."""
+_LETTERS = str.maketrans("$\u20ac\u00a3,.%", "\ufdd0\ufdd1\ufdd2\ufdd3\ufdd4\ufdd5")
+"""Characters that no text has, and that are neither punctuation nor symbols, for the
+signs of numbers.
+"""
+_SIGNS_OF = {letter: sign for sign, letter in _LETTERS.items()}
 _ONE_CURRENCY = re.compile(r"(?<=\d )(dollar|euro|pound)\b", re.IGNORECASE)
 _PERCENT = re.compile(r"(?<=\d)\s?(?:%|per\s?cent\b)", re.IGNORECASE)
+_CARDINALS = (
+    "one two three four five six seven eight nine ten eleven twelve thirteen fourteen"
+    " fifteen sixteen seventeen eighteen nineteen twenty thirty forty fifty sixty"
+    " seventy eighty ninety hundred thousand million billion trillion"
+)
+_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth"
+_NUMBER = rf"(?:{'|'.join(_CARDINALS.split())})\b"
+_LAST = rf"(?:{'|'.join(_ORDINALS.split())})\b"
+_COMPOUND = re.compile(
+    rf"(?<![\w-])(?>{_NUMBER}(?:-(?:and-)?{_NUMBER})*(?:-{_LAST})?)(?=-[^\W\d])",
+    re.IGNORECASE,
+)
+"""A number with another word behind its hyphen, such as in twenty-five-year-old."""
 _YEAR = re.compile(
     r"(?<![\w.,$-])(1[1-9]|20)\s(?:(?:oh|o|0)\s(\d)|(\d\d))(?![\w-]|\.\d)",
     re.IGNORECASE,
@@ -65,8 +89,13 @@ def normaliser(name: str, language: str) -> Callable[[str], str]:
             f"--numbers needs the package text2num; {installed_by('numbers')}"
         ) from None
 
+    def in_digits(match: re.Match[str]) -> str:
+        return str(alpha2digit(match[0], language, threshold=0))
+
     def written(text: str) -> str:
+        text = text.translate(_SIGNS_OF)
         text = _COMMA.sub("", text)
+        text = _COMPOUND.sub(in_digits, text)
         text = _MONEY.sub(_money, text)
         text = _SCALED.sub(_product, text)
         text = alpha2digit(text, language, threshold=0)
@@ -76,6 +105,16 @@ def normaliser(name: str, language: str) -> Callable[[str], str]:
         return _ONE_CURRENCY.sub(r"\1s", text)
 
     return written
+
+
+def held(text: str) -> str:
+    """Return a text with letters that no text has for the signs of its numbers; the
+    normaliser reads them as the signs.
+
+    Args:
+        text: The text.
+    """
+    return _SIGNS.sub(lambda match: match[0].translate(_LETTERS), text)
 
 
 def version_of(name: str, language: str) -> str:
@@ -94,15 +133,16 @@ def version_of(name: str, language: str) -> str:
 
 def _money(match: re.Match[str]) -> str:
     """Return an amount with its currency behind it, as it is said."""
-    sign, amount, scale = match.groups()
-    return f"{amount}{scale} {CURRENCIES[sign]}"
+    sign, amount, scales = match.groups()
+    return f"{amount}{scales} {CURRENCIES[sign]}"
 
 
 def _product(match: re.Match[str]) -> str:
-    """Return a number times the scale behind it, such as 1.5 million, in digits."""
-    amount, scale = match.groups()
-    factor = SCALES.get(scale.lower()) or int(scale)
-    product = Decimal(amount) * factor
+    """Return a number times the scales behind it, such as 1.5 million, in digits."""
+    amount, scales = match.groups()
+    product = Decimal(amount)
+    for scale in scales.lower().replace("-", " ").split():
+        product *= SCALES.get(scale) or int(scale)
     if product == product.to_integral_value():
         return str(int(product))
     return f"{product.normalize():f}"

@@ -47,7 +47,9 @@ class Group:
         str, Meta(description="The value of the field, or the cut of the id.")
     ]
     utterances: Annotated[int, Meta(description="Utterances of the group.")]
-    words: Annotated[int, Meta(description="Words in their (first) references.")]
+    words: Annotated[
+        int, Meta(description="Words in their references, as the metric counts them.")
+    ]
     values: Annotated[
         Values,
         Meta(description="Each metric of each output, in percent; null if undefined."),
@@ -116,7 +118,9 @@ def grouped(
     groups = []
     for name in sorted(list_indices):
         group_lists = [lists[index] for index in list_indices[name]]
-        groups.append(Group(name, len(group_lists), reference_words(group_lists), {}))
+        number = reference_words(group_lists, metrics)
+        groups.append(Group(name, len(group_lists), number, {}))
+    counted = _metric_of_words(metrics)
     for metric in metrics:
         reporting = remembered(metric.for_reports)
         for group in groups:
@@ -126,16 +130,32 @@ def grouped(
             for group in groups:
                 sums = rows[list_indices[group.name]].sum(axis=0)
                 group.values[metric.name][output] = _value(metric, sums)
+                if metric is counted:
+                    group.words = int(
+                        metric.details(sums).get("ref_words", group.words)
+                    )
+            counted = None  # of several outputs the first
     return Groups(by, groups, _macro_mean(groups))
 
 
-def reference_words(lists: Sequence[NbestList]) -> int:
+def _metric_of_words(metrics: Sequence[Metric]) -> Metric | None:
+    """Return the first metric whose unit is the word; None without one."""
+    return next((metric for metric in metrics if metric.unit == "word"), None)
+
+
+def reference_words(lists: Sequence[NbestList], metrics: Sequence[Metric] = ()) -> int:
     """Return the number of words in the references, in the first of each list.
 
     Args:
         lists: Lists with references.
+        metrics: The metrics; the first with a normaliser says what a word is.
     """
-    return sum(len(nbest.header.cut_words(nbest.references[0])) for nbest in lists)
+    of_metrics = [metric.words for metric in metrics if metric.words is not None]
+    total = 0
+    for nbest in lists:
+        cut_words = of_metrics[0] if of_metrics else nbest.header.cut_words
+        total += len(cut_words(nbest.references[0]))
+    return total
 
 
 def _value(metric: Metric, sums: Counts) -> float | None:

@@ -37,6 +37,7 @@ from rescore.lms.lexicon import Lexicon
 from rescore.lms.training.vocabulary import train_wordpiece
 from rescore.metrics import METRICS, MetricOptions, Normaliser, significance
 from rescore.metrics.normalise import FLAGS
+from rescore.metrics.replacements import Replacements
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.option_readers import options_of
 from rescore.options import flattened
@@ -56,6 +57,11 @@ FAR = {
     ]
 }
 """Texts without blanks: equally far by words, not by characters."""
+POINTED = {
+    "hyps": [{"text": text} for text in ("\u0645\u064e", "\u0645 q", "\u0645 z")]
+}
+DOTLESS = {"hyps": [{"text": text} for text in ("I", "\u0131 q", "\u0131 z")]}
+"""The first text is nearest, if its letter is that of the others."""
 ALIKE = {
     "A b": "a b",
     "x-y z": "x y z",
@@ -67,6 +73,10 @@ ALIKE = {
     "\u56db\u4e94 b": "\u56db \u4e94 b",
     "1,000 b": "1000 b",
     "twenty two b": "22 b",
+    "qq b": "b",
+    "\u0645\u064e b": "\u0645 b",
+    "I b": "\u0131 b",
+    "zz b": "b",
     "a b": "ab",
 }
 """Texts that some options make the same."""
@@ -77,7 +87,11 @@ FIRST = "Um A a-b it's c 7 \uff46 <unk> \u56db\u4e94"
 REQUEST = {
     "hyps": [
         {"text": FIRST, "score": -1, "scores": {"lm": -4}},
-        {"text": "um a a b its c seven <unk> f", "score": -1.5, "scores": {"lm": -1}},
+        {
+            "text": "um a a b its c seven <unk> f \u0645 \u0131",
+            "score": -1.5,
+            "scores": {"lm": -1},
+        },
         {"text": "A a b it's d c \u56db\u56db", "score": -1.6, "scores": {"lm": -1}},
         {"text": "a b its c \u56db \u4e94", "score": -1.6, "scores": {"lm": -1}},
         {"text": "A a b its c,", "score": -1.7, "scores": {"lm": -1}},
@@ -85,14 +99,19 @@ REQUEST = {
         {"text": "gold man sacks", "score": -3, "scores": {"lm": -1}},
     ]
 }
-MARKS = "Um well-known it's, <unk> \u56db \uff46\uff55\uff4c\uff4c gold man sacks 7 A"
+MARKS = (
+    "Um well-known it's, <unk> \u56db \uff46\uff55\uff4c\uff4c gold man sacks 7 A"
+    " \u0645\u064e I"
+)
 VARIED = (
     ("it's", "its"),
     ("sacks", "sacks,"),
     ("7", "seven"),
+    ("\u064e", ""),
+    ("I", "\u0131"),
     ("\u56db", "\u56db\u56db"),
 )
-SAID = "well known its \u56db full goldman sachs seven a"
+SAID = "well known its \u56db full goldman sachs seven a \u0645 \u0131"
 
 
 def lists(number: int, seed: int) -> list[NbestList]:
@@ -142,6 +161,7 @@ def write_files() -> None:
     with wave.open("a.wav", "wb") as file:
         file.setparams((1, 2, 16000, 0, "NONE", ""))
         file.writeframes(bytes(32000))
+    text(Path("rules"), ",\t\nqq\t\n")
     text(Path("words"), "b\nd\nGoldman Sachs\n")
     names = [*"abcdxy", "well", "known", "its", "gold", "man", "sacks", "um", "full"]
     Lexicon(dict.fromkeys(names, 100), 10_000).save(Path("lexicon.xz"))
@@ -247,7 +267,7 @@ class OneRequest:
 
     def run(self, sockets: Any) -> None:
         with TestClient(self.app) as client:
-            for request in (REQUEST, FAR):
+            for request in (REQUEST, FAR, POINTED, DOTLESS):
                 click.echo(client.post("/rescore", json=request).text)
 
 
@@ -466,6 +486,24 @@ SCENARIOS: dict[str, dict[str, str]] = {
     "--unicode-basic": {"*": "| --unicode-basic"},
     "--numbers": {"*": "| --numbers en"},
     "--nfkc": {"*": "| --nfkc"},
+    "--language": {
+        "*": "| --language tr",
+        "serve": "--decide mbr --scale 0 | --language tr",
+        "correlate": "! marks.jsonl --lm ngram:one -o x.json | --language tr",
+    },
+    "--drop-marks": {
+        "*": "| --drop-marks",
+        "serve": "--decide mbr --scale 0 | --drop-marks",
+        "correlate": "! marks.jsonl --lm ngram:one -o x.json | --drop-marks",
+    },
+    "--replace": {
+        "*": "| --replace rules",
+        "correlate": "! marks.jsonl --lm ngram:one -o x.json | --replace rules",
+    },
+    "--step": {
+        "*": "| --step awake",
+        "correlate": "! marks.jsonl --lm ngram:one -o x.json | --step awake",
+    },
     "--split-characters": {"*": "| --split-characters"},
     "--split-mixed": {
         "*": "| --split-mixed",
@@ -824,6 +862,16 @@ SOURCES = {"wer": None, "bleu": "a source"}
 """The source texts of lists, by the metric that they have by default."""
 
 
+VALUES = {
+    "open_asr": "en",
+    "numbers": "en",
+    "language": "tr",
+    "steps": ("awake",),
+    "replace": Replacements((("a", "b"),), "rules"),
+}
+"""The values of switches of a normaliser that are not on or off."""
+
+
 @pytest.mark.parametrize("named", [False, True])
 @pytest.mark.parametrize("metric", SOURCES)
 @pytest.mark.parametrize("option", OF_METRICS)
@@ -833,7 +881,7 @@ def test_a_metric_reads_an_option_or_it_is_refused(
     """Of the default metric as of a metric that the user names."""
     values: dict[str, Any] = {option: "jiwer" if option == "align" else "char"}
     if option in FLAGS:
-        value = "en" if option in ("open_asr", "numbers") else True
+        value = VALUES.get(option, True)
         values = {"normaliser": Normaliser(**{option: value})}
     if option == "words":
         return  # the bonus of words reads the file under every metric

@@ -137,6 +137,11 @@ SCENARIOS = {
     "RunConfig.drop_apostrophes": Scenario(RUN, ("--drop-apostrophes",)),
     "RunConfig.drop_unknown": Scenario(RUN, ("--drop-unknown",)),
     "RunConfig.unicode_basic": Scenario(RUN, ("--unicode-basic",)),
+    "RunConfig.replace": Scenario(
+        (*RUN, "--replace", "rules"), ("--replace", "others"), ("--replace", "rules")
+    ),
+    "RunConfig.drop_marks": Scenario(RUN, ("--drop-marks",)),
+    "RunConfig.language": Scenario(RUN, ("--language", "tr")),
     "RunConfig.nfkc": Scenario(RUN, ("--nfkc",)),
     "RunConfig.split_characters": Scenario(
         (*GIVEN, "--metric", "cer", "--word-bonus", "3"), ("--split-characters",)
@@ -209,6 +214,7 @@ SCENARIOS = {
 NOT_HERE = {
     "RunConfig.whisper_english": "needs the package of Whisper's normaliser",
     "RunConfig.whisper_basic": "needs the package of Whisper's normaliser",
+    "RunConfig.steps": "needs a package's step: tests/laws/test_steps.py",
     "RunConfig.collar": "needs the package meeteval",
     "RunConfig.numbers": "needs the package text2num",
     "RunConfig.open_asr": "needs the leaderboard's code",
@@ -308,6 +314,8 @@ def write_files(folder: Path, models: dict[str, Path]) -> None:
     lines = ["S-0\tx", "T-0\told clock", "H-0\t-0.5\told clock b c", "H-0\t-0.4\told"]
     write_lines(folder / "fairseq", lines)
     (folder / "words").write_text("clock\nold\n")
+    (folder / "rules").write_text("clock\tclocks\n")
+    (folder / "others").write_text("clock\told\n")
     (folder / "more").write_text("gardener\nmeadow\nsea\n")
     (folder / "lm.arpa").write_text(ARPA)
     (folder / "other.arpa").write_text(ARPA.replace("-1.6\tclock", "-0.2\tclock"))

@@ -181,6 +181,8 @@ def test_an_impossible_hypothesis_is_left_out_of_recombination() -> None:
 
 SPLITS = {
     "metrics/normalise.py": "the normaliser",
+    "metrics/numbers.py": "the scale words behind an amount",
+    "metrics/steps.py": "the normaliser's steps that look at each word",
     "errors.py": "words of a message, of which long ones are cut",
     "nbest.py": "the default of lists that no plan has seen",
     "metrics/open_asr.py": (
