@@ -320,6 +320,7 @@ def by_rescorer(case: dict[str, Any]) -> list[str]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in CASES if name not in RUN_ALONE])
 def test_roads_that_take_it_agree(rescore: Run, name: str) -> None:
     case = CASES[name]
@@ -421,6 +422,7 @@ def test_an_option_without_what_it_needs_is_refused_or_measured(rescore: Run) ->
     assert text.returncode == 2 and "score --text takes no --words" in text.stderr
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("boost", [None, False, True, 0.5])
 def test_roads_agree_on_the_boost_of_respelled_lists(
     rescore: Run, boost: float | None

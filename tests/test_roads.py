@@ -416,6 +416,7 @@ def by_ray(
     return run.results.signature, texts
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "pair", PAIRS, ids=lambda pair: f"{pair[0].name}+{pair[1].name}"
 )
