@@ -358,7 +358,7 @@ def config_of(
     }
     tables = _tables_of_parts(given, of_parts)
     chosen = fields_given.pop("normaliser", Normaliser())
-    switches = Normaliser(**tables.pop("normaliser"))
+    switches = OptionValues(**tables.pop("normaliser")).of(Normaliser)
     tables["measuring"]["normaliser"] = chosen.merged_with(switches)
     measuring = MetricOptions(**tables["measuring"])
     if "measuring" in others:

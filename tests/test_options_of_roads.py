@@ -58,6 +58,9 @@ CASES: dict[str, dict[str, Any]] = {
     "metrics": {"metrics": ("cer",)},
     "open_asr": {"open_asr": "en"},
     "numbers": {"numbers": "en"},
+    "language": {"language": "tr"},
+    "replace": {"replace": "rules"},
+    "steps": {"steps": ("awake",)},
     "words": {"metrics": ("bwer",), "words": "words"},
     "tokenise": {"metrics": ("bleu",), "tokenise": "char"},
     "model": {"metrics": ("bleu", "comet"), "model": "folder"},
@@ -76,8 +79,8 @@ RUN_ALONE = ("weights", "folds", "speaker", "votes")
 lists; `--votes` is for lists of several systems (tests/tuning/test_agreement.py).
 """
 HEARD, SAID = (
-    " lantarn well-known it's, <unk> 四五 \uff46\uff55\uff4c\uff4c Um",
-    " lantern well known its 四 五 full um",
+    " lantarn well-known It's, <unk> 四五 \uff46\uff55\uff4c\uff4c \u05d0\u05b8 Um",
+    " lantern well known its 四 五 full \u05d0 um",
 )
 
 
@@ -91,6 +94,7 @@ def experiment(
     monkeypatch.chdir(tmp_path)
     test_roads._models(tmp_path)
     Path("words").write_text("b\nd\nGoldman Sachs\n")
+    Path("rules").write_text("lantarn\tlantern\n")
     Lexicon(
         dict.fromkeys(
             [

@@ -194,6 +194,7 @@ SPLITS = {
     "asr/documents.py": "fields of files, and texts with single blanks",
     "asr/measured.py": "fields of files, and texts with single blanks",
     "asr/pieces.py": "fields of files, and texts with single blanks",
+    "asr/sessions.py": "texts with single blanks, to tell their number of words",
     "asr/whole.py": "fields of files, and texts with single blanks",
     "asr/written.py": "words as they are written, beside the normaliser's",
     "asr/terms.py": "sounds of a text that is spelled in sounds",
