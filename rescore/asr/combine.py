@@ -23,6 +23,7 @@ from rescore.asr.whole import Recording
 from rescore.asr.written import pieces_of
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
+from rescore.formats.ids import piece_id
 from rescore.formats.times import piece_times, spread
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import Hypothesis, NbestList
@@ -110,9 +111,8 @@ def _lists(
         for (column, track), piece in zip(tracks.items(), pieces, strict=True):
             times = track.times_of(piece)
             heard = Hypothesis(track.text(piece), {FIRST_PASS: 0.0}, times=times)
-            lists[column] = NbestList(
-                f"{name}-{number:05}", [heard], texts, recording=name
-            )
+            own = piece_id(name, number)
+            lists[column] = NbestList(own, [heard], texts, recording=name)
         yield lists
 
 

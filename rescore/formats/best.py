@@ -14,13 +14,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import chain, islice, takewhile
-from typing import IO
+from typing import IO, NamedTuple
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.files import ending_of
 from rescore.formats.alternatives import readings
 from rescore.formats.audio import RecordingSegment, Segments
+from rescore.formats.ids import is_piece_of
 from rescore.formats.text import (
     escaped,
     read_line,
@@ -29,6 +30,7 @@ from rescore.formats.text import (
     without_tags,
 )
 from rescore.formats.times import (
+    ROUNDING,
     TIMED,
     TimedWord,
     Times,
@@ -45,8 +47,8 @@ log = logging.getLogger(__name__)
 RECORDS = (".jsonl", ".csv", ".tsv")
 """Endings of files with a record of each text: its id and the text."""
 SEAM = 10.0
-"""Seconds by which the pieces of a recording may overlap; lists that overlap by more
-are in another order.
+"""Seconds by which the pieces of a vote may overlap; pieces that overlap by more are in
+another order.
 """
 
 # --- checks --------------------------------------------------------------------------
@@ -123,6 +125,23 @@ def _place(path: str, segments: Segments | None, nbest: NbestList) -> RecordingS
 # --- writing -------------------------------------------------------------------------
 
 
+class _Text(NamedTuple):
+    """A text that waits for the times of its words."""
+
+    nbest: NbestList
+    text: str
+    words: list[TimedWord]
+
+    @property
+    def is_voted(self) -> bool:
+        """Whether the text is of a piece of a recording on which systems voted: their
+        clocks differ slightly.
+        """
+        recording = self.nbest.recording or ""
+        by_systems = bool(self.nbest.header.systems)
+        return by_systems and is_piece_of(self.nbest.id, recording)
+
+
 class BestWriter:
     """Writes one text per utterance; the ending of the file is the format.
 
@@ -156,10 +175,12 @@ class BestWriter:
         """The start of the last word that was written."""
         self._end: float | None = None
         """The end of the last word; None where no time of the recording is known."""
-        self._waiting: list[tuple[str, str, list[TimedWord]]] = []
-        """A text with its id and words, and texts behind it without times: their times
-        depend on the times that follow.
+        self._waiting: list[_Text] = []
+        """A text, and texts behind it without times: their times depend on the times
+        that follow.
         """
+        self._unordered: list[str] = []
+        """For each word that begins before the word before it, the id of its list."""
         self._timeless: list[str] = []
         """The ids of texts without times."""
         check(path, segments)
@@ -210,6 +231,14 @@ class BestWriter:
                 counted(len(self._timeless), "utterance"),
                 self._timeless[0],
             )
+        if self._unordered:
+            log.warning(
+                "%s: lists overlap or are not in the order of time at %s (first: %s);"
+                " times are kept; for sclite: sort -k1,1 -k2,2 -k3,3n",
+                self._path,
+                counted(len(self._unordered), "place"),
+                self._unordered[0],
+            )
         if self._changed:
             log.warning(
                 "%s: the format has marks like words in %s (first: %s): @ is no word,"
@@ -248,7 +277,7 @@ class BestWriter:
             self._write_times(starts[0], list(timeless))
         if words and not starts:
             self._timeless.append(nbest.id)
-        self._waiting.append((nbest.id, text, words))
+        self._waiting.append(_Text(nbest, text, words))
         if self._segments:
             self._end = segment.start
             self._write_times(segment.end)
@@ -270,42 +299,49 @@ class BestWriter:
         """Write the texts that are kept; they share the time before `stop`, if it is
         known, with words that follow.
         """
-        waiting = chain.from_iterable(words for _, _, words in self._waiting)
+        waiting = chain.from_iterable(text.words for text in self._waiting)
         words = [*waiting, *following]
         has_times = any(span for _, span in words)
         has_limit = self._end is not None or stop is not None
         if words and not has_times and not has_limit:
-            raise _no_times(self._path, self._waiting[0][0])
+            raise _no_times(self._path, self._waiting[0].nbest.id)
         timed = iter(filled(words, self._end, stop))
-        for _, text, kept in self._waiting:
-            own = list(islice(timed, len(kept)))
+        for kept in self._waiting:
+            own = list(islice(timed, len(kept.words)))
             if not own:
                 continue
             self._end = own[-1][1][1]
             if self._ending == ".ctm":
-                self._write_ctm(own)
+                self._write_ctm(kept, own)
             else:
                 start = min(start for _, (start, _) in own)
                 end = max(end for _, (_, end) in own)
-                self._write_subtitle(text, start, end)
+                self._write_subtitle(kept.text, start, end)
         self._waiting.clear()
 
-    def _write_ctm(self, words: Sequence[tuple[str, Times]]) -> None:
-        """Write words in their order, none of which begins before the word before it,
-        as a CTM must be (sclite).
+    def _write_ctm(self, kept: _Text, words: Sequence[tuple[str, Times]]) -> None:
+        """Write words in their order, with their times.
 
-        Systems that voted have slightly different clocks, so a piece of a recording may
-        begin before the last word of the piece before. Utterances with segments, and
-        lists in another order than the recording, keep their times.
+        Of pieces of a vote none begins before the word before it, as a CTM must be
+        (sclite): systems have slightly different clocks, so a piece may begin before
+        the last word of the piece before.
+
+        Args:
+            kept: The text.
+            words: Its words with their times.
         """
-        last = words[0][1][0]
-        if self._segments is None and 0 < self._last - last <= SEAM:
-            last = self._last
+        allowed = ROUNDING
+        if kept.is_voted and self._segments is None:
+            allowed = SEAM
         for word, (start, end) in words:
-            last = max(last, start)
-            duration = max(last, end) - last
-            self._file.write(f"{self._recording} 1 {last:.2f} {duration:.2f} {word}\n")
-        self._last = last
+            begin = start
+            if 0 < self._last - start <= allowed:
+                begin = self._last
+            if begin < self._last:
+                self._unordered.append(kept.nbest.id)
+            duration = max(begin, end) - begin
+            self._file.write(f"{self._recording} 1 {begin:.2f} {duration:.2f} {word}\n")
+            self._last = begin
 
     def _write_subtitle(self, text: str, start: float, end: float) -> None:
         """Write a text as a subtitle."""
