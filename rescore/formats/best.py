@@ -21,6 +21,7 @@ from rescore.errors import UserError, counted
 from rescore.files import ending_of
 from rescore.formats.alternatives import readings
 from rescore.formats.audio import RecordingSegment, Segments
+from rescore.formats.cues import Said, blank_between, cues
 from rescore.formats.ids import is_piece_of
 from rescore.formats.text import (
     escaped,
@@ -146,9 +147,10 @@ class BestWriter:
     """Writes one text per utterance; the ending of the file is the format.
 
     The formats are trn (.trn), CTM with word times (.ctm), subtitles (.srt, .vtt; one
-    for each list), plain lines (.txt), records of id and text (.jsonl, .csv, .tsv),
-    else Kaldi text. A text is one line: white space is written as blanks. What a reader
-    would take for a mark in a text is escaped (`rescore.formats.text.escaped`).
+    for each list, but pieces of a vote are divided by `rescore.formats.cues`), plain
+    lines (.txt), records of id and text (.jsonl, .csv, .tsv), else Kaldi text. A text
+    is one line: white space is written as blanks. What a reader would take for a mark
+    in a text is escaped (`rescore.formats.text.escaped`).
 
     Args:
         path: The name of the file.
@@ -169,6 +171,8 @@ class BestWriter:
         self._ending = ending_of(path)
         self._cues = 0
         """The number of subtitles."""
+        self._said: list[Said] = []
+        """The words of a recording on which systems voted, for subtitles."""
         self._recording: str | None = None
         """The recording of the list before."""
         self._last = 0.0
@@ -223,6 +227,8 @@ class BestWriter:
         stays open.
         """
         self._write_times(None)
+        for cue in cues(self._said):
+            self._write_subtitle(*cue)
         if self._timeless:
             log.warning(
                 "%s: no times of words in %s (first: %s); these words share the time"
@@ -313,10 +319,12 @@ class BestWriter:
             self._end = own[-1][1][1]
             if self._ending == ".ctm":
                 self._write_ctm(kept, own)
+            elif kept.is_voted and self._segments is None:
+                self._add_said(kept, own)
             else:
                 start = min(start for _, (start, _) in own)
                 end = max(end for _, (_, end) in own)
-                self._write_subtitle(kept.text, start, end)
+                self._write_subtitle([kept.text], start, end)
         self._waiting.clear()
 
     def _write_ctm(self, kept: _Text, words: Sequence[tuple[str, Times]]) -> None:
@@ -343,18 +351,28 @@ class BestWriter:
             self._file.write(f"{self._recording} 1 {begin:.2f} {duration:.2f} {word}\n")
             self._last = begin
 
-    def _write_subtitle(self, text: str, start: float, end: float) -> None:
-        """Write a text as a subtitle."""
+    def _add_said(self, kept: _Text, words: Sequence[tuple[str, Times]]) -> None:
+        """Keep the words of a piece for subtitles, which end where people end them."""
+        speaker = kept.nbest.fields.get("speaker", "")
+        blank = blank_between(self._said[-1].text if self._said else "", kept.text)
+        texts = timed_pieces(kept.text)
+        texts[0] = blank + texts[0]
+        for text, (_, (start, end)) in zip(texts, words, strict=True):
+            self._said.append(Said(text, start, end, speaker))
+
+    def _write_subtitle(self, lines: Sequence[str], start: float, end: float) -> None:
+        """Write the lines of a subtitle."""
         self._cues += 1
         if self._ending == ".vtt":
             span = f"{_clock(start, '.')} --> {_clock(end, '.')}"
             # a bracket may begin a position such as `{\\an8}`
-            text = html.escape(text, quote=False).replace("{", "&#123;")
+            text = html.escape("\n".join(lines), quote=False).replace("{", "&#123;")
             self._file.write(f"\n{span}\n{text}\n")
             return
         # the times of SubRip are told by the arrow
-        text = escaped(text.replace("-->", "->"), _read_cue)
+        written = [escaped(line.replace("-->", "->"), _read_cue) for line in lines]
         span = f"{_clock(start, ',')} --> {_clock(end, ',')}"
+        text = "\n".join(written)
         self._file.write(f"{self._cues}\n{span}\n{text}\n\n")
 
 
