@@ -279,6 +279,17 @@ def piece_times(text: str, words: Sequence[TimedWord]) -> tuple[Times, ...]:
     return tuple(span for _, span in filled(pieces))
 
 
+def part_times(parts: Sequence[str], words: Sequence[tuple[str, Times]]) -> list[Times]:
+    """Return the times of parts that have the letters of words, cut elsewhere.
+
+    Args:
+        parts: The parts.
+        words: The words with their times.
+    """
+    spans = _times_of_pieces(parts, words)
+    return [span for _, span in filled(list(zip(parts, spans, strict=True)))]
+
+
 def checked_times(
     text: str, times: Sequence[tuple[float, float]], place: str
 ) -> tuple[tuple[float, float], ...]:
