@@ -10,7 +10,7 @@ import html
 import json
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import chain, islice, takewhile
@@ -36,6 +36,7 @@ from rescore.formats.times import (
     TimedWord,
     Times,
     filled,
+    part_times,
     spread,
     timed_pieces,
 )
@@ -56,7 +57,10 @@ another order.
 
 
 def check(
-    path: str, segments: Segments | None = None, lists: Iterable[NbestList] = ()
+    path: str,
+    segments: Segments | None = None,
+    lists: Iterable[NbestList] = (),
+    instead: str = ".trn",
 ) -> None:
     """Check, before anything is computed, that the texts of lists can be written.
 
@@ -64,6 +68,7 @@ def check(
         path: The file; its ending is the format.
         segments: The segments of the utterances.
         lists: The lists.
+        instead: The ending of a file without times, for the message.
 
     Raises:
         UserError: The format is not written, an id cannot be written, or times are
@@ -88,7 +93,7 @@ def check(
     for nbest in lists:
         has_words = any(hypothesis.text.split() for hypothesis in nbest.hypotheses)
         if has_words and recordings[nbest.id] not in timed:
-            raise _no_times(path, nbest.id)
+            raise _no_times(path, nbest.id, instead)
 
 
 def _timed_hypotheses(nbest: NbestList) -> list[Hypothesis]:
@@ -96,12 +101,12 @@ def _timed_hypotheses(nbest: NbestList) -> list[Hypothesis]:
     return [hypothesis for hypothesis in nbest.hypotheses if hypothesis.times]
 
 
-def _no_times(path: str, name: str) -> UserError:
+def _no_times(path: str, name: str, instead: str = ".trn") -> UserError:
     """Return the error about an utterance whose times are not known."""
     return UserError(
         f"{path}: utterance {name}: its recording has no times of words; Whisper's,"
         " Vosk's, Azure's, Google's and sherpa's JSON may have them, or give"
-        " --segments FILE, or write .trn"
+        f" --segments FILE, or write {instead}"
     )
 
 
@@ -132,6 +137,8 @@ class _Text(NamedTuple):
     nbest: NbestList
     text: str
     words: list[TimedWord]
+    sure: Sequence[tuple[str, float]]
+    """The words and their confidences; empty without confidences."""
 
     @property
     def is_voted(self) -> bool:
@@ -195,12 +202,15 @@ class BestWriter:
         elif self._ending in RECORDS:
             self._write_record("id", "text", is_head=True)
 
-    def write(self, nbest: NbestList, text: str) -> None:
+    def write(
+        self, nbest: NbestList, text: str, sure: Sequence[tuple[str, float]] = ()
+    ) -> None:
         """Write the text of a list, or keep it until the times behind it are known.
 
         Args:
             nbest: The list.
             text: The text that was chosen from it.
+            sure: The words of the text with their confidences, for CTM.
 
         Raises:
             UserError: The id cannot be written, or subtitles have two recordings.
@@ -208,7 +218,7 @@ class BestWriter:
         segment = _place(self._path, self._segments, nbest)
         text = " ".join(text.split())
         if self._ending in TIMED:
-            self._add(nbest, text, segment)
+            self._add(nbest, text, segment, sure)
         elif self._ending in RECORDS:
             self._write_record(nbest.id, unmarked(text))
         elif self._ending == ".txt":
@@ -232,10 +242,11 @@ class BestWriter:
         if self._timeless:
             log.warning(
                 "%s: no times of words in %s (first: %s); these words share the time"
-                " between their neighbours",
+                " %s",
                 self._path,
                 counted(len(self._timeless), "utterance"),
                 self._timeless[0],
+                "of their segments" if self._segments else "between their neighbours",
             )
         if self._unordered:
             log.warning(
@@ -268,7 +279,13 @@ class BestWriter:
         write_row = FORMATS[self._ending.removeprefix(".")].write_row
         write_row(self._file, [name, text], self._path)
 
-    def _add(self, nbest: NbestList, text: str, segment: RecordingSegment) -> None:
+    def _add(
+        self,
+        nbest: NbestList,
+        text: str,
+        segment: RecordingSegment,
+        sure: Sequence[tuple[str, float]],
+    ) -> None:
         """Keep a text, and write the texts before it whose times are now known."""
         if (self._ending == ".ctm" and "@" in text.split()) or (
             self._ending == ".srt" and "-->" in text
@@ -283,7 +300,7 @@ class BestWriter:
             self._write_times(starts[0], list(timeless))
         if words and not starts:
             self._timeless.append(nbest.id)
-        self._waiting.append(_Text(nbest, text, words))
+        self._waiting.append(_Text(nbest, text, words, sure))
         if self._segments:
             self._end = segment.start
             self._write_times(segment.end)
@@ -341,14 +358,15 @@ class BestWriter:
         allowed = ROUNDING
         if kept.is_voted and self._segments is None:
             allowed = SEAM
-        for word, (start, end) in words:
+        for word, (start, end), figure in _rows(kept.sure, words):
             begin = start
             if 0 < self._last - start <= allowed:
                 begin = self._last
             if begin < self._last:
                 self._unordered.append(kept.nbest.id)
             duration = max(begin, end) - begin
-            self._file.write(f"{self._recording} 1 {begin:.2f} {duration:.2f} {word}\n")
+            place = f"{self._recording} 1 {begin:.2f} {duration:.2f}"
+            self._file.write(f"{place} {word}{figure}\n")
             self._last = begin
 
     def _add_said(self, kept: _Text, words: Sequence[tuple[str, Times]]) -> None:
@@ -374,6 +392,20 @@ class BestWriter:
         span = f"{_clock(start, ',')} --> {_clock(end, ',')}"
         text = "\n".join(written)
         self._file.write(f"{self._cues}\n{span}\n{text}\n\n")
+
+
+def _rows(
+    sure: Sequence[tuple[str, float]], words: Sequence[tuple[str, Times]]
+) -> Iterator[tuple[str, Times, str]]:
+    """Yield the words of a CTM with their times and, behind a blank, their confidences;
+    without confidences there is nothing behind a word.
+    """
+    if not sure:
+        yield from ((word, span, "") for word, span in words)
+        return
+    spans = part_times([word for word, _ in sure], words)
+    for (word, confidence), span in zip(sure, spans, strict=True):
+        yield word, span, f" {confidence:.4f}"
 
 
 def _read_trn(text: str) -> str:

@@ -284,10 +284,12 @@ def part_times(parts: Sequence[str], words: Sequence[tuple[str, Times]]) -> list
 
     Args:
         parts: The parts.
-        words: The words with their times.
+        words: The words with their times, at least one.
     """
-    spans = _times_of_pieces(parts, words)
-    return [span for _, span in filled(list(zip(parts, spans, strict=True)))]
+    spans = _times_of_pieces(parts, words) or [None] * len(parts)
+    timed = list(zip(parts, spans, strict=True))
+    start, stop = words[0][1][0], words[-1][1][1]
+    return [span for _, span in filled(timed, start, stop)]
 
 
 def checked_times(
