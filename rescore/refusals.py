@@ -86,7 +86,8 @@ ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "errors": ((EXPANSION, DECISION, *WORDS, "align", "words"), ()),
     "convert": ((EXPANSION,), ()),
     "eval": ((MEASURES, GROUPS), ()),
-    "analyse": ((MEASURES,), ()),
+    "analyse": ((MEASURES, SIGNIFICANCE, "speaker"), ()),
+    "correlate": ((MEASURES,), ()),
 }
 """The groups and single fields of `RunConfig` that a road takes: a command, and the
 function of Python with its name; then fields of the function alone, for which the

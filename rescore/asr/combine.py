@@ -23,7 +23,8 @@ from rescore.asr.whole import Recording
 from rescore.asr.written import pieces_of
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.times import piece_times, spread
+from rescore.formats.ids import piece_id
+from rescore.formats.times import TimedWord, Times, part_times, piece_times
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import Hypothesis, NbestList
 
@@ -110,9 +111,8 @@ def _lists(
         for (column, track), piece in zip(tracks.items(), pieces, strict=True):
             times = track.times_of(piece)
             heard = Hypothesis(track.text(piece), {FIRST_PASS: 0.0}, times=times)
-            lists[column] = NbestList(
-                f"{name}-{number:05}", [heard], texts, recording=name
-            )
+            own = piece_id(name, number)
+            lists[column] = NbestList(own, [heard], texts, recording=name)
         yield lists
 
 
@@ -124,9 +124,9 @@ class _Track:
     """As they are written; text without blanks is split as the normaliser splits it."""
     glued: list[bool]
     """For each word, whether no blank stands before it."""
-    times: list[tuple[float, float]]
-    """Start and end of each word, none before the words before it; empty without
-    times.
+    timed: list[list[tuple[str, Times]]]
+    """Each word in the pieces that have times of their own, none before the pieces
+    before it; empty without times.
     """
     tokens: list[str]
     starts: list[int]
@@ -144,14 +144,13 @@ class _Track:
         """
         words: list[str] = []
         glued: list[bool] = []
-        times: list[tuple[float, float]] = []
+        timed: list[list[tuple[str, Times]]] = []
         for number, word in enumerate(recording.words):
             parts = normaliser.split(word)
             words += parts
             glued += [place > 0 for place in range(len(parts))]
             if recording.times:
-                span = recording.times[number]
-                times += spread(parts, span) if len(parts) > 1 else [span]
+                timed += _of_parts(parts, recording.timed(number))
         tokens: list[str] = []
         starts: list[int] = []
         begin = 0
@@ -161,12 +160,12 @@ class _Track:
                 starts += [begin] + [-1] * (len(piece.words) - 1)
             begin += len(piece.written)
         starts.append(len(words))
-        return cls(words, glued, _in_order(times), tokens, starts)
+        return cls(words, glued, _in_order(timed), tokens, starts)
 
     @cached_property
     def clock(self) -> Ints:
         """(words,) the start of each word, in milliseconds."""
-        return np.array([round(1000 * start) for start, _ in self.times])
+        return np.array([round(1000 * pieces[0][1][0]) for pieces in self.timed])
 
     def text(self, span: tuple[int, int]) -> str:
         """Return the words from the first to the last (exclusive), as they are
@@ -179,20 +178,38 @@ class _Track:
 
     def times_of(self, span: tuple[int, int]) -> tuple[tuple[float, float], ...]:
         """Return the times of the pieces of `text`."""
-        timed = []
-        if self.times:
-            for place in range(*span):
-                timed.append((self.words[place], self.times[place]))
+        timed: list[TimedWord] = []
+        for pieces in self.timed[slice(*span)]:
+            timed += pieces
         return piece_times(self.text(span), timed)
 
 
-def _in_order(times: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return times in which no word starts before the words before it."""
+def _of_parts(
+    parts: Sequence[str], pieces: Sequence[tuple[str, Times]]
+) -> list[list[tuple[str, Times]]]:
+    """Return the timed pieces of each part of a word.
+
+    Args:
+        parts: The parts as they are compared.
+        pieces: The pieces of the word that have times of their own.
+    """
+    if len(parts) == 1:
+        return [list(pieces)]
+    return [[timed] for timed in zip(parts, part_times(parts, pieces), strict=True)]
+
+
+def _in_order(
+    words: Iterable[Sequence[tuple[str, Times]]],
+) -> list[list[tuple[str, Times]]]:
+    """Return words in which no piece starts before the pieces before it."""
     ordered = []
     latest = 0.0
-    for start, end in times:
-        latest = max(latest, start)
-        ordered.append((latest, max(latest, end)))
+    for pieces in words:
+        own = []
+        for text, (start, end) in pieces:
+            latest = max(latest, start)
+            own.append((text, (latest, max(latest, end))))
+        ordered.append(own)
     return ordered
 
 
@@ -283,7 +300,7 @@ def _places(pivot: _Track, track: _Track) -> Ints:
     for block in Levenshtein.editops(pivot.tokens, track.tokens).as_matching_blocks():
         aligned = np.arange(block.b, block.b + block.size)
         places[block.a : block.a + block.size] = aligned
-    if pivot.times and track.times:
+    if pivot.timed and track.timed:
         words = np.maximum.accumulate(np.array(pivot.starts))
         others = np.maximum.accumulate(np.array(track.starts))
         matched = np.flatnonzero(places[:-1] >= 0)
@@ -315,7 +332,7 @@ def _word_before(pivot: _Track, track: _Track, places: Ints, cut: int) -> int:
     """Return the words of a track before the cut: by the alignment, else by time, else
     by the next aligned token.
     """
-    if places[cut] < 0 and pivot.times and track.times:
+    if places[cut] < 0 and pivot.timed and track.timed:
         return int(np.searchsorted(track.clock, pivot.clock[pivot.starts[cut]]))
     aligned = np.flatnonzero(places[cut:] >= 0)
     token = len(track.tokens)

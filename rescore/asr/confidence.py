@@ -25,8 +25,9 @@ from rescore.deciding import decide
 from rescore.decision.rules import WeightsOf, combine, posteriors, weights_for
 from rescore.errors import UserError, counted
 from rescore.files import ending_of
+from rescore.formats import best
 from rescore.formats.audio import Segments
-from rescore.formats.times import spread
+from rescore.formats.times import TIMED, part_times
 from rescore.metrics.alignment import align
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList, without_copies
@@ -397,6 +398,8 @@ class Confidences:
 
     words: list[list[Word]]
     """One list for each N-best list."""
+    texts: list[str]
+    """The decided text of each list."""
     calibration: Calibration
     plain: Quality | None
     """Quality of the uncalibrated posteriors; None without references."""
@@ -489,7 +492,8 @@ def confidences(
     dev = list(expand(plan, dev))
     as_they_are = uncalibrated(plan)
     calibration = calibrated(plan, dev) if dev else as_they_are
-    decided = networks(lists, decided_texts(plan, lists), plan.weights.of, same)
+    texts = decided_texts(plan, lists)
+    decided = networks(lists, texts, plan.weights.of, same)
     before = None
     after = None
     if all(nbest.references for nbest in lists):
@@ -498,7 +502,7 @@ def confidences(
         if dev:
             after = quality(_confidences(calibration, decided), right)
     words = [calibration.words(network) for network in decided]
-    return Confidences(words, calibration, before, after)
+    return Confidences(words, texts, calibration, before, after)
 
 
 def confidence(
@@ -529,76 +533,100 @@ def confidence(
 
 # --- files ---------------------------------------------------------------------------
 
-ENDINGS = (".ctm", ".jsonl")
+ENDINGS = (*TIMED, ".jsonl")
 """Endings of files of confidences."""
 
 
-def check_file(path: str, has_segments: bool) -> None:
-    """Check, before anything is computed, that the file can be written.
+def check_ending(path: str) -> None:
+    """Check, before lists are read, that the file can be written.
 
     Args:
         path: The file.
-        has_segments: Whether the times of utterances are known.
 
     Raises:
-        UserError: The ending is not in `ENDINGS`, or a CTM has no segments.
+        UserError: The ending is not in `ENDINGS`.
     """
     if ending_of(path) not in ENDINGS:
         raise UserError(f"{path}: its ending is none of {', '.join(ENDINGS)}")
-    if ending_of(path) == ".ctm" and not has_segments:
-        raise UserError(
-            f"{path}: a CTM has times; give --segments FILE (Kaldi's), or write .jsonl"
-        )
+
+
+def check_times(
+    path: str, lists: Sequence[NbestList], segments: Segments | None
+) -> None:
+    """Check, before anything is computed, that times are known if the file has times.
+
+    Args:
+        path: The file.
+        lists: The lists.
+        segments: The recording and place of each utterance.
+
+    Raises:
+        UserError: Words have no times, and there are no segments, or a segment has no
+            end.
+    """
+    if ending_of(path) not in TIMED:
+        return
+    best.check(path, segments, lists, instead=".jsonl")
+    if segments is None:
+        return
+    for nbest in lists:
+        is_timed = any(hypothesis.times for hypothesis in nbest.hypotheses)
+        if not is_timed and segments.of(nbest.id).end is None:
+            raise UserError(
+                f"utterance {nbest.id}: its segment has no end; give the end in seconds"
+                " instead of -1"
+            )
 
 
 def write(
     path: str,
     file: IO[str],
     lists: Sequence[NbestList],
-    words: Sequence[Sequence[Word]],
+    confident: Confidences,
     segments: Segments | None = None,
 ) -> None:
     """Write the words of each list, in the form that the ending of `path` names.
 
-    Lists have no times of words: in a CTM, each word takes a part of its utterance in
-    proportion to its letters.
+    Words have the times of the lists. Where a list has none, each word takes a part of
+    its utterance in proportion to its letters. Subtitles have no confidences.
 
     Args:
         path: The path of the file.
         file: The file.
         lists: The lists.
-        words: The words of each list.
-        segments: For a CTM, the recording and place of each utterance.
+        confident: The words of each list.
+        segments: The recording and place of each utterance; None if times of words
+            count from the start of the recording.
 
     Raises:
-        UserError: An utterance is not in the segments.
+        UserError: An utterance is not in the segments, or subtitles have two
+            recordings.
     """
-    for nbest, decided in zip(lists, words, strict=True):
-        if segments is not None and ending_of(path) == ".ctm":
-            _write_ctm(file, nbest.id, decided, segments)
-        else:
-            rows = []
-            for word in decided:
-                confidence = round(word.confidence, 4)
-                rows.append({"word": word.text, "confidence": confidence})
-            entry = {"id": nbest.id, "words": rows}
-            file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+    decided = zip(lists, confident.texts, confident.words, strict=True)
+    if ending_of(path) in TIMED:
+        writer = best.BestWriter(path, file, segments)
+        for nbest, text, words in decided:
+            writer.write(nbest, text, words)
+        writer.close()
+        return
+    for nbest, text, words in decided:
+        entry = {"id": nbest.id, "words": _entries(nbest, text, words)}
+        file.write(json.dumps(entry, ensure_ascii=False) + "\n")
 
 
-def _write_ctm(
-    file: IO[str],
-    name: str,
-    words: Sequence[Word],
-    segments: Segments,
-) -> None:
-    """Write the words of an utterance as CTM."""
-    segment = segments.of(name)
-    if segment.end is None:
-        raise UserError(
-            f"utterance {name}: its segment has no end; give the end in seconds instead"
-            " of -1"
-        )
-    times = spread([word.text for word in words], (segment.start, segment.end))
-    for word, (start, end) in zip(words, times, strict=True):
-        place = f"{segment.recording} 1 {start:.2f} {end - start:.2f}"
-        file.write(f"{place} {word.text} {word.confidence:.4f}\n")
+def _entries(
+    nbest: NbestList, text: str, words: Sequence[Word]
+) -> list[dict[str, str | float]]:
+    """Return the words of a list, with their times if the list has times."""
+    entries: list[dict[str, str | float]] = []
+    for word in words:
+        confidence = round(word.confidence, 4)
+        entries.append({"word": word.text, "confidence": confidence})
+    timed = best.word_times(nbest, text)
+    if not timed or not words:
+        return entries
+    pieces = [(piece, (start, end)) for piece, start, end in timed]
+    spans = part_times([word.text for word in words], pieces)
+    for entry, (start, end) in zip(entries, spans, strict=True):
+        entry |= {"start": round(start, 3), "end": round(end, 3)}
+    return entries

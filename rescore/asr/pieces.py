@@ -54,6 +54,8 @@ class Piece(NamedTuple):
     """Speaker, time and text of a segment of an STM."""
     spoken: Sequence[tuple[str, float]] = ()
     """The words of a CTM, or alternatives, with the middle of their time."""
+    letters: Mapping[int, Sequence[Times]] = {}
+    """The times of the `timed_pieces` of a word that has several, by its place."""
 
 
 class File(NamedTuple):
@@ -145,18 +147,21 @@ def _without_tags(piece: Piece, source: Source | None) -> Piece:
         return piece
     if source is not None:
         source.warnings.add("text", TAGS, f"{source.name}: {piece.name}")
-    words = []
+    words: list[str] = []
     times = []
+    letters = {}
     has_times = len(piece.times) == len(piece.words)
     for place, word in enumerate(piece.words):
         rest = TAG.sub("", word)
+        if rest == word and place in piece.letters:
+            letters[len(words)] = piece.letters[place]
         if rest:
             words.append(rest)
         if rest and has_times:
             times.append(piece.times[place])
     spoken = [(TAG.sub("", text), middle) for text, middle in piece.spoken]
     spoken = [(text, middle) for text, middle in spoken if text]
-    return piece._replace(words=words, times=times, spoken=spoken)
+    return piece._replace(words=words, times=times, spoken=spoken, letters=letters)
 
 
 def _read(source: Source, options: ReadOptions, strict: bool) -> File:
@@ -409,21 +414,26 @@ def _lists(source: Source, options: ReadOptions, strict: bool) -> Iterator[Piece
         best = nbest.hypotheses[ranking(nbest, nbest.column(FIRST_PASS))[0]]
         name = nbest.recording or nbest.id
         is_id = nbest.recording is None and nbest.id != stem
-        times = _word_times(best.text, best.times)
-        yield Piece(name, _letters(best.text), times, is_id=is_id)
+        of_words = _of_words(best.text, best.times)
+        times = [(spans[0][0], spans[-1][1]) for spans in of_words]
+        letters = {}
+        for place, spans in enumerate(of_words):
+            if len(spans) > 1:
+                letters[place] = spans
+        words = _letters(best.text)
+        yield Piece(name, words, times, is_id=is_id, letters=letters)
 
 
-def _word_times(text: str, times: Sequence[Times]) -> list[Times]:
-    """Return the times of the words between blanks, of a text whose `timed_pieces` have
+def _of_words(text: str, times: Sequence[Times]) -> list[list[Times]]:
+    """Return the times of each word between blanks, of a text whose `timed_pieces` have
     times: letters of Chinese, Japanese and Thai have times of their own.
     """
     if not times:
         return []
-    spans: list[Times] = []
-    pieces = timed_pieces(text)
-    for piece, (start, end) in zip(pieces, times, strict=True):
+    spans: list[list[Times]] = []
+    for piece, span in zip(timed_pieces(text), times, strict=True):
         if spans and not piece[:1].isspace():
-            spans[-1] = (spans[-1][0], end)
+            spans[-1].append(span)
         else:
-            spans.append((start, end))
+            spans.append([span])
     return spans

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
@@ -33,7 +33,14 @@ from rescore.formats.source import (
 )
 from rescore.formats.text import are_rows
 from rescore.formats.texts import is_called_table
-from rescore.formats.times import Span, TimedWord, Times, filled, time_order
+from rescore.formats.times import (
+    Span,
+    TimedWord,
+    Times,
+    filled,
+    time_order,
+    timed_pieces,
+)
 from rescore.formats.understood import tell_recordings
 
 log = logging.getLogger(__name__)
@@ -61,6 +68,8 @@ class Recording:
     """The words as `readings` takes them: brackets, slashes and @ that are no marks of
     alternatives are letters (`AS_LETTERS`).
     """
+    letters: dict[int, Sequence[Times]] = field(default_factory=dict)
+    """The times of the `timed_pieces` of a word that has several, by its place."""
 
     @property
     def pieces(self) -> list[tuple[int, int]]:
@@ -76,7 +85,26 @@ class Recording:
         # the next line.
         return " \n".join(lines)
 
-    def add(self, words: Sequence[str], times: Sequence[Times]) -> None:
+    def timed(self, place: int) -> list[tuple[str, Times]]:
+        """Return the `timed_pieces` of a word with their times, or the word with its
+        time.
+
+        Args:
+            place: The place of the word, in a recording with times.
+        """
+        word = self.words[place]
+        spans = self.letters.get(place, ())
+        pieces = timed_pieces(word)
+        if len(pieces) != len(spans):
+            return [(word, self.times[place])]
+        return list(zip(pieces, spans, strict=True))
+
+    def add(
+        self,
+        words: Sequence[str],
+        times: Sequence[Times],
+        letters: Mapping[int, Sequence[Times]] | None = None,
+    ) -> None:
         """Append a piece.
 
         From the first words without times on, the recording has no times.
@@ -84,7 +112,10 @@ class Recording:
         Args:
             words: The words of the piece, as `markup` has them.
             times: Start and end of each word, in seconds, or nothing.
+            letters: As `Piece.letters`.
         """
+        for place, spans in (letters or {}).items():
+            self.letters[len(self.words) + place] = spans
         if len(self.times) == len(self.words) and len(times) == len(words):
             self.times += times
         else:
@@ -404,7 +435,7 @@ def _recording(pieces: Sequence[Piece]) -> Recording:
         if is_unscored(" ".join(piece.words)):
             recording.unscored += piece.times
         else:
-            recording.add(piece.words, piece.times)
+            recording.add(piece.words, piece.times, piece.letters)
     return recording
 
 

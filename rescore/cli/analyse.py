@@ -53,7 +53,7 @@ def command(
     plan = resolve(single, lists, weights=loaded)
     expanded = list(expand(plan, lists))
     decided = decide_all(plan, loaded, expanded)
-    result = analysis.analyse(plan.metric, decided)
+    result = analysis.analyse(plan.metric, decided, plan.test)
     own.write_details(lambda: measure(plan, decided).details())
     if own.output:
         write_json(result, own.output)

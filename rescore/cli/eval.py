@@ -202,6 +202,13 @@ def _sessions(
                 " --metric reads recordings with speakers; measure each by itself"
             )
     asked = f"eval --metric {config.metrics[0]}"
+    for name in ("details", "by_speaker", "speaker", "words"):
+        if is_typed(name):
+            flag = f"--{name.replace('_', '-')}"
+            raise OptionError(
+                f"{takes_no(asked, flag)}; leave out {flag}: the metric measures whole"
+                " recordings with all their speakers"
+            )
     if own.whole:
         raise OptionError(
             f"{takes_no(asked, '--whole')}; leave out --whole: the metric reads whole"

@@ -10,17 +10,19 @@ import html
 import json
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 from itertools import chain, islice, takewhile
-from typing import IO
+from typing import IO, NamedTuple
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.files import ending_of
 from rescore.formats.alternatives import readings
 from rescore.formats.audio import RecordingSegment, Segments
+from rescore.formats.cues import Said, blank_between, cues
+from rescore.formats.ids import is_piece_of
 from rescore.formats.text import (
     escaped,
     read_line,
@@ -29,10 +31,12 @@ from rescore.formats.text import (
     without_tags,
 )
 from rescore.formats.times import (
+    ROUNDING,
     TIMED,
     TimedWord,
     Times,
     filled,
+    part_times,
     spread,
     timed_pieces,
 )
@@ -45,15 +49,18 @@ log = logging.getLogger(__name__)
 RECORDS = (".jsonl", ".csv", ".tsv")
 """Endings of files with a record of each text: its id and the text."""
 SEAM = 10.0
-"""Seconds by which the pieces of a recording may overlap; lists that overlap by more
-are in another order.
+"""Seconds by which the pieces of a vote may overlap; pieces that overlap by more are in
+another order.
 """
 
 # --- checks --------------------------------------------------------------------------
 
 
 def check(
-    path: str, segments: Segments | None = None, lists: Iterable[NbestList] = ()
+    path: str,
+    segments: Segments | None = None,
+    lists: Iterable[NbestList] = (),
+    instead: str = ".trn",
 ) -> None:
     """Check, before anything is computed, that the texts of lists can be written.
 
@@ -61,6 +68,7 @@ def check(
         path: The file; its ending is the format.
         segments: The segments of the utterances.
         lists: The lists.
+        instead: The ending of a file without times, for the message.
 
     Raises:
         UserError: The format is not written, an id cannot be written, or times are
@@ -85,7 +93,7 @@ def check(
     for nbest in lists:
         has_words = any(hypothesis.text.split() for hypothesis in nbest.hypotheses)
         if has_words and recordings[nbest.id] not in timed:
-            raise _no_times(path, nbest.id)
+            raise _no_times(path, nbest.id, instead)
 
 
 def _timed_hypotheses(nbest: NbestList) -> list[Hypothesis]:
@@ -93,12 +101,12 @@ def _timed_hypotheses(nbest: NbestList) -> list[Hypothesis]:
     return [hypothesis for hypothesis in nbest.hypotheses if hypothesis.times]
 
 
-def _no_times(path: str, name: str) -> UserError:
+def _no_times(path: str, name: str, instead: str = ".trn") -> UserError:
     """Return the error about an utterance whose times are not known."""
     return UserError(
         f"{path}: utterance {name}: its recording has no times of words; Whisper's,"
         " Vosk's, Azure's, Google's and sherpa's JSON may have them, or give"
-        " --segments FILE, or write .trn"
+        f" --segments FILE, or write {instead}"
     )
 
 
@@ -123,13 +131,33 @@ def _place(path: str, segments: Segments | None, nbest: NbestList) -> RecordingS
 # --- writing -------------------------------------------------------------------------
 
 
+class _Text(NamedTuple):
+    """A text that waits for the times of its words."""
+
+    nbest: NbestList
+    text: str
+    words: list[TimedWord]
+    sure: Sequence[tuple[str, float]]
+    """The words and their confidences; empty without confidences."""
+
+    @property
+    def is_voted(self) -> bool:
+        """Whether the text is of a piece of a recording on which systems voted: their
+        clocks differ slightly.
+        """
+        recording = self.nbest.recording or ""
+        by_systems = bool(self.nbest.header.systems)
+        return by_systems and is_piece_of(self.nbest.id, recording)
+
+
 class BestWriter:
     """Writes one text per utterance; the ending of the file is the format.
 
     The formats are trn (.trn), CTM with word times (.ctm), subtitles (.srt, .vtt; one
-    for each list), plain lines (.txt), records of id and text (.jsonl, .csv, .tsv),
-    else Kaldi text. A text is one line: white space is written as blanks. What a reader
-    would take for a mark in a text is escaped (`rescore.formats.text.escaped`).
+    for each list, but pieces of a vote are divided by `rescore.formats.cues`), plain
+    lines (.txt), records of id and text (.jsonl, .csv, .tsv), else Kaldi text. A text
+    is one line: white space is written as blanks. What a reader would take for a mark
+    in a text is escaped (`rescore.formats.text.escaped`).
 
     Args:
         path: The name of the file.
@@ -150,16 +178,20 @@ class BestWriter:
         self._ending = ending_of(path)
         self._cues = 0
         """The number of subtitles."""
+        self._said: list[Said] = []
+        """The words of a recording on which systems voted, for subtitles."""
         self._recording: str | None = None
         """The recording of the list before."""
         self._last = 0.0
         """The start of the last word that was written."""
         self._end: float | None = None
         """The end of the last word; None where no time of the recording is known."""
-        self._waiting: list[tuple[str, str, list[TimedWord]]] = []
-        """A text with its id and words, and texts behind it without times: their times
-        depend on the times that follow.
+        self._waiting: list[_Text] = []
+        """A text, and texts behind it without times: their times depend on the times
+        that follow.
         """
+        self._unordered: list[str] = []
+        """For each word that begins before the word before it, the id of its list."""
         self._timeless: list[str] = []
         """The ids of texts without times."""
         check(path, segments)
@@ -170,12 +202,15 @@ class BestWriter:
         elif self._ending in RECORDS:
             self._write_record("id", "text", is_head=True)
 
-    def write(self, nbest: NbestList, text: str) -> None:
+    def write(
+        self, nbest: NbestList, text: str, sure: Sequence[tuple[str, float]] = ()
+    ) -> None:
         """Write the text of a list, or keep it until the times behind it are known.
 
         Args:
             nbest: The list.
             text: The text that was chosen from it.
+            sure: The words of the text with their confidences, for CTM.
 
         Raises:
             UserError: The id cannot be written, or subtitles have two recordings.
@@ -183,7 +218,7 @@ class BestWriter:
         segment = _place(self._path, self._segments, nbest)
         text = " ".join(text.split())
         if self._ending in TIMED:
-            self._add(nbest, text, segment)
+            self._add(nbest, text, segment, sure)
         elif self._ending in RECORDS:
             self._write_record(nbest.id, unmarked(text))
         elif self._ending == ".txt":
@@ -202,13 +237,24 @@ class BestWriter:
         stays open.
         """
         self._write_times(None)
+        for cue in cues(self._said):
+            self._write_subtitle(*cue)
         if self._timeless:
             log.warning(
                 "%s: no times of words in %s (first: %s); these words share the time"
-                " between their neighbours",
+                " %s",
                 self._path,
                 counted(len(self._timeless), "utterance"),
                 self._timeless[0],
+                "of their segments" if self._segments else "between their neighbours",
+            )
+        if self._unordered:
+            log.warning(
+                "%s: lists overlap or are not in the order of time at %s (first: %s);"
+                " times are kept; for sclite: sort -k1,1 -k2,2 -k3,3n",
+                self._path,
+                counted(len(self._unordered), "place"),
+                self._unordered[0],
             )
         if self._changed:
             log.warning(
@@ -233,7 +279,13 @@ class BestWriter:
         write_row = FORMATS[self._ending.removeprefix(".")].write_row
         write_row(self._file, [name, text], self._path)
 
-    def _add(self, nbest: NbestList, text: str, segment: RecordingSegment) -> None:
+    def _add(
+        self,
+        nbest: NbestList,
+        text: str,
+        segment: RecordingSegment,
+        sure: Sequence[tuple[str, float]],
+    ) -> None:
         """Keep a text, and write the texts before it whose times are now known."""
         if (self._ending == ".ctm" and "@" in text.split()) or (
             self._ending == ".srt" and "-->" in text
@@ -248,7 +300,7 @@ class BestWriter:
             self._write_times(starts[0], list(timeless))
         if words and not starts:
             self._timeless.append(nbest.id)
-        self._waiting.append((nbest.id, text, words))
+        self._waiting.append(_Text(nbest, text, words, sure))
         if self._segments:
             self._end = segment.start
             self._write_times(segment.end)
@@ -270,56 +322,90 @@ class BestWriter:
         """Write the texts that are kept; they share the time before `stop`, if it is
         known, with words that follow.
         """
-        waiting = chain.from_iterable(words for _, _, words in self._waiting)
+        waiting = chain.from_iterable(text.words for text in self._waiting)
         words = [*waiting, *following]
         has_times = any(span for _, span in words)
         has_limit = self._end is not None or stop is not None
         if words and not has_times and not has_limit:
-            raise _no_times(self._path, self._waiting[0][0])
+            raise _no_times(self._path, self._waiting[0].nbest.id)
         timed = iter(filled(words, self._end, stop))
-        for _, text, kept in self._waiting:
-            own = list(islice(timed, len(kept)))
+        for kept in self._waiting:
+            own = list(islice(timed, len(kept.words)))
             if not own:
                 continue
             self._end = own[-1][1][1]
             if self._ending == ".ctm":
-                self._write_ctm(own)
+                self._write_ctm(kept, own)
+            elif kept.is_voted and self._segments is None:
+                self._add_said(kept, own)
             else:
                 start = min(start for _, (start, _) in own)
                 end = max(end for _, (_, end) in own)
-                self._write_subtitle(text, start, end)
+                self._write_subtitle([kept.text], start, end)
         self._waiting.clear()
 
-    def _write_ctm(self, words: Sequence[tuple[str, Times]]) -> None:
-        """Write words in their order, none of which begins before the word before it,
-        as a CTM must be (sclite).
+    def _write_ctm(self, kept: _Text, words: Sequence[tuple[str, Times]]) -> None:
+        """Write words in their order, with their times.
 
-        Systems that voted have slightly different clocks, so a piece of a recording may
-        begin before the last word of the piece before. Utterances with segments, and
-        lists in another order than the recording, keep their times.
+        Of pieces of a vote none begins before the word before it, as a CTM must be
+        (sclite): systems have slightly different clocks, so a piece may begin before
+        the last word of the piece before.
+
+        Args:
+            kept: The text.
+            words: Its words with their times.
         """
-        last = words[0][1][0]
-        if self._segments is None and 0 < self._last - last <= SEAM:
-            last = self._last
-        for word, (start, end) in words:
-            last = max(last, start)
-            duration = max(last, end) - last
-            self._file.write(f"{self._recording} 1 {last:.2f} {duration:.2f} {word}\n")
-        self._last = last
+        allowed = ROUNDING
+        if kept.is_voted and self._segments is None:
+            allowed = SEAM
+        for word, (start, end), figure in _rows(kept.sure, words):
+            begin = start
+            if 0 < self._last - start <= allowed:
+                begin = self._last
+            if begin < self._last:
+                self._unordered.append(kept.nbest.id)
+            duration = max(begin, end) - begin
+            place = f"{self._recording} 1 {begin:.2f} {duration:.2f}"
+            self._file.write(f"{place} {word}{figure}\n")
+            self._last = begin
 
-    def _write_subtitle(self, text: str, start: float, end: float) -> None:
-        """Write a text as a subtitle."""
+    def _add_said(self, kept: _Text, words: Sequence[tuple[str, Times]]) -> None:
+        """Keep the words of a piece for subtitles, which end where people end them."""
+        speaker = kept.nbest.fields.get("speaker", "")
+        blank = blank_between(self._said[-1].text if self._said else "", kept.text)
+        texts = timed_pieces(kept.text)
+        texts[0] = blank + texts[0]
+        for text, (_, (start, end)) in zip(texts, words, strict=True):
+            self._said.append(Said(text, start, end, speaker))
+
+    def _write_subtitle(self, lines: Sequence[str], start: float, end: float) -> None:
+        """Write the lines of a subtitle."""
         self._cues += 1
         if self._ending == ".vtt":
             span = f"{_clock(start, '.')} --> {_clock(end, '.')}"
             # a bracket may begin a position such as `{\\an8}`
-            text = html.escape(text, quote=False).replace("{", "&#123;")
+            text = html.escape("\n".join(lines), quote=False).replace("{", "&#123;")
             self._file.write(f"\n{span}\n{text}\n")
             return
         # the times of SubRip are told by the arrow
-        text = escaped(text.replace("-->", "->"), _read_cue)
+        written = [escaped(line.replace("-->", "->"), _read_cue) for line in lines]
         span = f"{_clock(start, ',')} --> {_clock(end, ',')}"
+        text = "\n".join(written)
         self._file.write(f"{self._cues}\n{span}\n{text}\n\n")
+
+
+def _rows(
+    sure: Sequence[tuple[str, float]], words: Sequence[tuple[str, Times]]
+) -> Iterator[tuple[str, Times, str]]:
+    """Yield the words of a CTM with their times and, behind a blank, their confidences;
+    without confidences there is nothing behind a word.
+    """
+    if not sure:
+        yield from ((word, span, "") for word, span in words)
+        return
+    spans = part_times([word for word, _ in sure], words)
+    for (word, confidence), span in zip(sure, spans, strict=True):
+        yield word, span, f" {confidence:.4f}"
 
 
 def _read_trn(text: str) -> str:

@@ -427,6 +427,34 @@ def plain_id(name: str, depth: int = 1) -> str:
     return folder + slash + last
 
 
+def piece_id(recording: str, number: int) -> str:
+    """Return the id of a piece of a recording that several systems wrote.
+
+    Args:
+        recording: The name of the recording.
+        number: The number of the piece, from 1.
+
+    Example:
+        >>> piece_id("talk", 7)
+        'talk-00007'
+    """
+    return f"{recording}-{number:05}"
+
+
+_PIECE = re.compile(r"-\d{5,}")
+
+
+def is_piece_of(name: str, recording: str) -> bool:
+    """Return whether an id is one of `piece_id`.
+
+    Args:
+        name: The id.
+        recording: The name of the recording.
+    """
+    number = name.removeprefix(recording)
+    return name.startswith(recording) and _PIECE.fullmatch(number) is not None
+
+
 def part_of(path: str, offset: object) -> str:
     """Return the id of an audio file, or of the part of a file that starts at a second,
     as manifests name it: `talk.wav` or `talk.wav@12.5`.

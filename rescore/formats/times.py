@@ -279,6 +279,19 @@ def piece_times(text: str, words: Sequence[TimedWord]) -> tuple[Times, ...]:
     return tuple(span for _, span in filled(pieces))
 
 
+def part_times(parts: Sequence[str], words: Sequence[tuple[str, Times]]) -> list[Times]:
+    """Return the times of parts that have the letters of words, cut elsewhere.
+
+    Args:
+        parts: The parts.
+        words: The words with their times, at least one.
+    """
+    spans = _times_of_pieces(parts, words) or [None] * len(parts)
+    timed = list(zip(parts, spans, strict=True))
+    start, stop = words[0][1][0], words[-1][1][1]
+    return [span for _, span in filled(timed, start, stop)]
+
+
 def checked_times(
     text: str, times: Sequence[tuple[float, float]], place: str
 ) -> tuple[tuple[float, float], ...]:

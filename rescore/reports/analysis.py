@@ -24,9 +24,16 @@ from rescore.lms.foreign import is_foreign
 from rescore.metrics import Metric, Normaliser, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts, check_measurable
-from rescore.metrics.significance import Choice, paired_interval
+from rescore.metrics.significance import Choice, PairedTest, paired_interval
 from rescore.nbest import NbestList, own_indices, ranking
-from rescore.reports.figures import SIGNIFICANT, Figures, Row, sign
+from rescore.reports.figures import (
+    FIRST,
+    MIXTURE,
+    SIGNIFICANT,
+    Figures,
+    Row,
+    sign,
+)
 from rescore.styles import p_phrase, text
 from rescore.tuning.weights import Weights
 
@@ -90,7 +97,8 @@ class Outlook:
     it is worse.
     """
     interval: tuple[float, float]
-    """95 % confidence interval of the gain, by bootstrap over utterances."""
+    """95 % confidence interval of the gain, by bootstrap over utterances or speakers.
+    """
     p_value: float
     """Two-sided, of the gain, by paired approximate randomisation."""
     oracle: float
@@ -166,12 +174,15 @@ class Analysis:
     """The systems that wrote the lists; empty if one system wrote them."""
 
 
-def analyse(metric: Metric, decided: Decided) -> Analysis:
+def analyse(
+    metric: Metric, decided: Decided, test: PairedTest | None = None
+) -> Analysis:
     """Return what reranking changes on lists with references.
 
     Args:
         metric: The metric of all figures.
         decided: The lists, with their references, and the text chosen for each.
+        test: The test of the p-value and the interval; None for the default.
 
     Raises:
         UserError: A list has no reference.
@@ -186,10 +197,10 @@ def analyse(metric: Metric, decided: Decided) -> Analysis:
         depths = by_depth(metric, figures.statistics, lists)
     analysis = Analysis(
         metric=metric.name,
-        signature=str(sign(metric, lists, decided.weights, decided.decision)),
+        signature=str(sign(metric, lists, decided.weights, decided.decision, test)),
         by_depth=depths,
         moves=_moves(metric, first, figures.of(texts)),
-        outlook=outlook(metric, decided),
+        outlook=outlook(metric, decided, test),
     )
     if metric.words is not None and metric.unit == "word":
         before = [output.text for output in first]
@@ -262,7 +273,9 @@ def _agreement(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -
     return 100 - 100 * differences / max(1, words)
 
 
-def outlook(metric: Metric, decided: Decided) -> Outlook:
+def outlook(
+    metric: Metric, decided: Decided, test: PairedTest | None = None
+) -> Outlook:
     """Return what reranking gains, and what perfect choices would gain.
 
     Hypotheses that the weights exclude are no possible gain.
@@ -270,6 +283,7 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
     Args:
         metric: The metric of all figures.
         decided: The lists, with their references, and the text chosen for each.
+        test: The test of the p-value and the interval; None for the default.
 
     Raises:
         UserError: A list has no reference.
@@ -279,7 +293,7 @@ def outlook(metric: Metric, decided: Decided) -> Outlook:
     flatters = weights.tuned.is_on(lists)
     if weights.sorted_excluded:
         lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
-    figures = Figures(metric, lists)
+    figures = Figures(metric, lists, test)
     first = figures.of(first_pass(lists).texts)
     chosen = figures.of(decided.texts)
     before = figures.value(first)
@@ -532,8 +546,9 @@ def render(analysis: Analysis) -> str:
         for pair in analysis.broken[:SHOWN_PAIRS]:
             hypothesis = pair.hypothesis or "(nothing)"
             broken.append(f"{pair.reference} -> {hypothesis} {pair.count}")
-        lines.append(f"corrected, first pass -> choice: {', '.join(corrected)}")
-        lines.append(f"broken, first pass -> choice: {', '.join(broken)}")
+        baseline = MIXTURE if analysis.systems else FIRST
+        lines.append(f"corrected, {baseline} -> choice: {', '.join(corrected)}")
+        lines.append(f"broken, {baseline} -> choice: {', '.join(broken)}")
         lines.append("")
     if analysis.systems:
         lines.append(text(_system_cells(analysis)))

@@ -217,7 +217,7 @@ class Correlate(Declared):
 @options.command(
     "correlate",
     lms=options.PLAIN,
-    config=options.config("analyse"),
+    config=options.config("correlate"),
     inputs=options.ONLY_MODELS,
 )
 def correlate_command(

@@ -11,6 +11,7 @@ import pytest
 
 from rescore.asr.confidence import ConfusionNetwork, calibrate, correct, quality
 from rescore.formats import audio
+from rescore.formats.times import timed_pieces
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import FIRST_PASS_ALONE
@@ -129,11 +130,12 @@ def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     )
     assert_one_line_error(
         rescore("confidence", test, "-o", "words.ctm"),
-        "a CTM has times; give --segments",
+        "no times of words",
+        "--segments FILE, or write .jsonl",
     )
     assert_one_line_error(
         rescore("confidence", test, "-o", "words.txt"),
-        "its ending is none of .ctm, .jsonl",
+        "its ending is none of .ctm, .srt, .vtt, .jsonl",
     )
     assert_one_line_error(
         rescore("confidence", test, "-o", "w.jsonl", "--metric", "bleu"),
@@ -191,3 +193,48 @@ def test_scored_lists_with_weights(
         == 0
     )
     assert read == ["segments"]  # once: it may be a pipe
+
+
+@pytest.mark.parametrize("text", ["a bb c dd", "今天 很好"])
+@pytest.mark.parametrize("metric", ["wer", "cer"])
+def test_words_keep_the_times_of_the_lists(
+    metric: str, text: str, rescore: Run, tmp_path: Path
+) -> None:
+    """In every form; no time is made of letters where a toolkit has measured it."""
+    pieces = timed_pieces(text)
+    times = [[at + 0.1 * (at % 3), at + 0.5] for at in range(len(pieces))]
+    hyps = [
+        {"text": text, "score": -1.0, "times": times},
+        {"text": text.replace("a", "b"), "score": -1.5},
+    ]
+    entry = {"id": "u", "hyps": hyps, "reference": text}
+    (tmp_path / "l.jsonl").write_text(json.dumps(entry) + "\n", encoding="utf-8")
+    for name in ("o.jsonl", "o.ctm", "o.srt", "o.vtt"):
+        done = rescore("confidence", "l.jsonl", "--metric", metric, "-o", name)
+        assert done.returncode == 0, done.stderr
+    rows = [line.split() for line in (tmp_path / "o.ctm").read_text().splitlines()]
+    (record,) = [json.loads(line) for line in (tmp_path / "o.jsonl").open()]
+    words = record["words"]
+    assert [row[4] for row in rows] == [word["word"] for word in words]
+    assert [row[5] for row in rows] == [f"{word['confidence']:.4f}" for word in words]
+    starts = [word["start"] for word in words]
+    assert starts == pytest.approx([float(row[2]) for row in rows])
+    known = [start for start, _ in times]
+    assert {starts[0], words[-1]["end"]} == {known[0], times[-1][1]}
+    if metric == "cer" or text.isascii():
+        assert set(known) <= set(starts)
+    assert "00:00:00,000 --> 00:00:03,500" in (tmp_path / "o.srt").read_text()
+    assert text in (tmp_path / "o.vtt").read_text()
+
+
+def test_times_of_lists_count_from_the_start_of_their_segment(
+    rescore: Run, tmp_path: Path
+) -> None:
+    hyps = [{"text": "a b", "score": -1.0, "times": [[0.5, 1.0], [1.75, 2.0]]}]
+    entry = {"id": "u", "hyps": hyps}
+    (tmp_path / "l.jsonl").write_text(json.dumps(entry) + "\n", encoding="utf-8")
+    (tmp_path / "segments").write_text("u talk 10 13\n", encoding="utf-8")
+    done = rescore("confidence", "l.jsonl", "-o", "o.ctm", "--segments", "segments")
+    assert done.returncode == 0, done.stderr
+    rows = (tmp_path / "o.ctm").read_text().splitlines()
+    assert [row[:16] for row in rows] == ["talk 1 10.50 0.5", "talk 1 11.75 0.2"]

@@ -524,6 +524,34 @@ def test_times_that_run_backwards_or_overlap(tmp_path: Path) -> None:
     assert joined(lists, "b") == words
 
 
+@pytest.mark.parametrize("same", [PLAIN, MIXED, Normaliser(split_characters=True)])
+@pytest.mark.parametrize("text", ["今天天气很好", "今天 o 很<|zh|>好", "a你b好c 你"])
+def test_letters_keep_the_times_of_the_words_of_json(
+    text: str, same: Normaliser, tmp_path: Path
+) -> None:
+    """No time is spread over a segment if words have times, whatever is compared."""
+    spans = []
+    words = []
+    for at, piece in enumerate(timed_pieces(text)):
+        start = at + 0.1 * (at % 3)
+        spans.append((start, start + 0.3))
+        words.append({"word": piece, "start": start, "end": start + 0.3})
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        file = tmp_path / name / "r.json"
+        file.write_text(json.dumps({"segments": [{"text": text, "words": words}]}))
+    systems = {name: read_recordings(tmp_path / name) for name in "ab"}
+    times: list[tuple[float, float]] = []
+    pieces: list[str] = []
+    for nbest in combine(systems, same):
+        times += nbest.hypotheses[0].times
+        pieces += timed_pieces(nbest.hypotheses[0].text)
+    if "<" in text:
+        del spans[-2]  # a tag, which is dropped
+    assert times == [pytest.approx(span) for span in spans]
+    assert len(pieces) == len(times)
+
+
 def test_durations_that_rounding_made_negative(tmp_path: Path) -> None:
     """As in NIST's own test data."""
     path = tmp_path / "r.ctm"

@@ -213,6 +213,16 @@ def test_a_recording_without_reference_is_refused(tmp_path: Path) -> None:
         measured_sessions([str(tmp_path / "a.stm")], str(tmp_path / "b.stm"))
 
 
+def test_a_recording_that_the_output_lacks_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As with `--whole`: its words are deletions."""
+    (tmp_path / "o.stm").write_text("a 1 s 0 1 an owl\n")
+    (tmp_path / "r.stm").write_text("a 1 s 0 1 an owl\nb 1 s 0 1 an owl\n")
+    measured_sessions([str(tmp_path / "o.stm")], str(tmp_path / "r.stm"))
+    assert "no output for recording b" in caplog.text
+
+
 def test_references_without_a_recording_are_refused(tmp_path: Path) -> None:
     """An output without words has deletions; see `tests/laws/test_empty_files.py`."""
     (tmp_path / "a.json").write_text("[]")
@@ -226,6 +236,10 @@ REFUSED = {
     "eval h.stm --metric cpwer": "needs one --ref",
     "eval h.stm --ref h.stm --metric cpwer --metric wer": "--metric wer reads texts",
     "eval h.stm --ref h.stm --metric cpwer --whole": "takes no --whole",
+    "eval h.stm --ref h.stm --metric cpwer --details d.csv": "takes no --details",
+    "eval h.stm --ref h.stm --metric cpwer --by-speaker": "takes no --by-speaker",
+    "eval h.stm --ref h.stm --metric tcpwer --speaker ^(.)": "takes no --speaker",
+    "eval h.stm --ref h.stm --metric cpwer --words h.stm": "takes no --words",
     "eval h.stm --ref h.stm --metric cpwer --format csv": "takes no --format",
     "eval h.stm --ref h.stm --metric cpwer --collar 2": "--collar needs --metric",
     "eval h.stm --ref h.stm --metric tcpwer --collar -1": "a number from 0 on",

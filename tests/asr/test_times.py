@@ -5,6 +5,7 @@ words that were chosen.
 from __future__ import annotations
 
 import ast
+import io
 import json
 import re
 from dataclasses import replace
@@ -16,10 +17,13 @@ import pytest
 
 import rescore as package
 from rescore import formats
-from rescore.asr.systems import combined
+from rescore.asr.systems import combined, header_of, one_list
+from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.best import word_times
-from rescore.formats.times import BackwardsError, Span, timed_pieces
+from rescore.formats.best import SEAM, word_times, write_best
+from rescore.formats.ids import piece_id
+from rescore.formats.times import ROUNDING, BackwardsError, Span, timed_pieces
+from rescore.metrics.normalise import EXACT
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
 
@@ -479,6 +483,45 @@ def test_lists_without_times_share_the_time_between_their_neighbours(
     assert (
         tmp_path / "o.ctm"
     ).read_text() == "r 1 11.00 1.00 b\ns 1 5.00 1.00 c\ns 1 6.00 1.00 d\n"
+
+
+@pytest.mark.parametrize("voted", [False, True])
+@pytest.mark.parametrize("overlap", [-1.0, 0.0, 0.04, 0.5, 3.0, 9.0, 15.0])
+def test_only_where_pieces_of_a_vote_meet_do_times_move(
+    overlap: float, voted: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two speakers overlap, or lists stand out of order: their words keep their times,
+    and a line says so. Pieces of a vote have the clocks of several systems.
+    """
+    spans = [((20.0, 20.5), (21.0, 22.0)), ((21.0 - overlap, 30.0), (31.0, 32.0))]
+    lists = []
+    for number, times in enumerate(spans, 1):
+        own = NbestList(
+            piece_id("r", number),
+            [Hypothesis("a b", {FIRST_PASS: 0.0}, times=times)],
+            recording="r",
+        )
+        lists.append(one_list({"x": own}, EXACT, header_of("x")) if voted else own)
+    file = io.StringIO()
+    write_best("x.ctm", [(nbest, "a b") for nbest in lists], file)
+    starts = [float(line.split()[2]) for line in file.getvalue().splitlines()]
+    moved = overlap > 0 and overlap <= (SEAM if voted else ROUNDING)
+    expected = 21.0 if moved else round(21.0 - overlap, 2)
+    assert starts == [20, 21, expected, 31]
+    is_told = overlap > 0 and not moved
+    assert ("sort -k1,1" in caplog.text) is is_told
+
+
+def test_utterances_of_several_systems_are_no_pieces_of_a_vote() -> None:
+    """Speakers of a meeting overlap also where systems voted on each utterance."""
+    file = io.StringIO()
+    best = []
+    for name, start in (("r-mary-1", 5.0), ("r-tom-1", 4.0)):
+        heard = Hypothesis("a", {FIRST_PASS: 0.0}, times=((start, start + 1),))
+        own = NbestList(name, [heard], recording="r")
+        best.append((one_list({"x": own}, EXACT, header_of("x")), "a"))
+    write_best("x.ctm", best, file)
+    assert file.getvalue() == "r 1 5.00 1.00 a\nr 1 4.00 1.00 a\n"
 
 
 def test_words_at_the_edge_of_a_list_have_the_room_beside_it(

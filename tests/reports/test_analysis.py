@@ -153,6 +153,7 @@ def test_what_a_vote_corrects_and_breaks_of_each_system() -> None:
         text.split() for text in weights.decision.texts(ErrorRate(), voted, weights.of)
     ]
     found = analysed(ErrorRate(), voted, weights)
+    assert "corrected, mixture -> choice" in render(found)
     assert [system.name for system in found.systems] == list("abc")
     for system in found.systems:
         own = spoken[system.name]
@@ -424,3 +425,31 @@ def test_no_advice_to_use_a_model_of_another_language(
     weights = Weights({"s2s": 0.5, "tta": 0.5}) if scored else FIRST_PASS_ALONE
     step = outlook(ErrorRate(), decide(None, lists, weights)).next
     assert ("their language" in step or "tta does not know" in step) is not is_known
+
+
+def test_the_p_value_by_speaker_is_that_of_rerank(rescore: Run, tmp_path: Path) -> None:
+    """One test for one question, and the signature names it."""
+    table = {}
+    for index in range(24):
+        better = "a b c" if index % 3 else "x x c"
+        table[f"s{index // 6}-u{index}"] = {
+            "ref": "a b c",
+            "hyp_1": {"text": "a x c", "score": -1.0, "scores": {"lm": -2.0}},
+            "hyp_2": {"text": better, "score": -1.1, "scores": {"lm": -1.0}},
+        }
+    write_json(tmp_path / "l.json", table)
+    given_weights = {"weights": {"s2s": 1, "lm": 1}, "origin": "given"}
+    write_json(tmp_path / "w.json", given_weights)
+    given = ["l.json", "--weights", "w.json"]
+    figures = set()
+    for option in ((), ("--by-speaker",)):
+        run = rescore("rerank", *given, *option, "--report", "r.json")
+        assert run.returncode == 0, run.stderr
+        done = rescore("analyse", *given, *option, "-o", "a.json")
+        assert done.returncode == 0, done.stderr
+        found = json.loads((tmp_path / "a.json").read_text())
+        result = json.loads((tmp_path / "r.json").read_text())
+        assert found["outlook"]["p_value"] == result["metrics"][0]["p_value"]
+        assert ("by=speaker" in found["signature"]) is bool(option)
+        figures.add(found["outlook"]["p_value"])
+    assert len(figures) == 2

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rescore import formats
-from rescore.asr.confidence import check_file, confidences, write
+from rescore.asr.confidence import check_ending, check_times, confidences, write
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.files import ending_of
 from rescore.formats import audio
+from rescore.formats.times import TIMED
 from rescore.options import Suited, read_file, written_file
 from rescore.plan import resolve
 from rescore.tuning import suited
 
 
-def _is_ctm(path: str) -> bool:
-    return ending_of(path) == ".ctm"
+def _is_timed(path: str) -> bool:
+    return ending_of(path) in TIMED
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,17 +26,18 @@ class WordsFile(options.Lists):
 
     output: str = written_file(
         "",
-        "Write words and confidences: .ctm or .jsonl.",
+        "Write words and confidences: .ctm or .jsonl; or the words as subtitles: .srt"
+        " or .vtt.",
         "-o",
         "--output",
         required=True,
     )
     segments: str | None = read_file(
         None,
-        "Kaldi segments file with the start and end of each utterance; .ctm confidences"
-        " need it.",
+        "Kaldi segments file with the start and end of each utterance; a file with"
+        " times needs it if the lists have no times of words.",
         needs="output",
-        suits={"output": Suited(_is_ctm, lambda: "FILE.ctm")},
+        suits={"output": Suited(_is_timed, lambda: "FILE.ctm")},
     )
 
 
@@ -62,14 +64,15 @@ def command(
     in the same place. With --dev, the scale of the posteriors is tuned for the best
     normalised cross entropy, and the confidences are corrected by isotonic regression.
     If the lists have references, the command prints the quality of the confidences with
-    and without calibration.
+    and without calibration. Words have the times of the lists or of --segments.
     """
     segments = None
     if file.segments:
         segments = audio.Segments(file.segments)
-    check_file(file.output, segments is not None)
+    check_ending(file.output)
     loaded = weights.load()
     lists = inputs.read(file.nbest)
+    check_times(file.output, lists, segments)
     dev_lists = []
     if dev.dev:
         dev_lists = inputs.read_dev(dev)
@@ -78,7 +81,7 @@ def command(
     plan = resolve(asked, dev_lists or lists, weights=loaded)
     confident = confidences(plan, lists, dev_lists)
     with formats.opened(file.output) as opened:
-        write(file.output, opened, lists, confident.words, segments)
+        write(file.output, opened, lists, confident, segments)
     quality = str(confident)
     if quality:
         options.show(quality)
