@@ -102,8 +102,8 @@ def command(
     rescore score test.json --lm tta -o test.tta.jsonl.gz
     rescore score --text test.txt --lm tta --lm ngram:lm.arpa
 
-    A column has the name of its model: tta for sums over tokens, tta.mean for means.
-    JSON Lines are scored as a stream.
+    A column of sums over tokens has the name of its model, such as tta; of means, with
+    --lm-norm mean, tta.mean. JSON Lines are scored as a stream.
     """
     own.check(lms)
     with ExitStack() as stack:

@@ -63,10 +63,16 @@ class Cached(Wrapped):
         self._folder = folder
         self._looked_up = 0
         self._computed = 0
+        self._began_empty: bool | None = None
+        """Whether the file had no score when it was first read; None before that."""
 
     def report(self) -> None:
-        """Log how many scores were in the cache; the next report counts from here."""
-        if not self._looked_up:
+        """Log how many scores were in the cache; the next report counts from here.
+
+        Scores that are found in a file that began empty come from this run: its texts
+        repeat.
+        """
+        if not self._looked_up or self._began_empty:
             return
         log.info(
             "%s: %s scores were in the cache, %s were computed",
@@ -122,6 +128,9 @@ class Cached(Wrapped):
         """Return the scores that are in the file, by the keys of questions."""
         known = {}
         with self._opened() as database:
+            if self._began_empty is None:
+                first = database.execute("SELECT 1 FROM scores LIMIT 1").fetchone()
+                self._began_empty = first is None
             for start in range(0, len(keys), KEYS_A_QUERY):
                 batch = keys[start : start + KEYS_A_QUERY]
                 marks = ",".join("?" * len(batch))

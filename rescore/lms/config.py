@@ -230,9 +230,11 @@ def _check_fields(path: Path, values: dict[str, Any], known: set[str]) -> None:
         )
 
 
+SMALL = "small"
+"""The name of the configuration that two CPU cores train in hours."""
 NAMED: dict[str, Callable[[], NetworkConfig]] = {
     "base": NetworkConfig,
-    "small": partial(
+    SMALL: partial(
         NetworkConfig, vocab_size=8_000, layers=3, d_model=256, heads=4, d_ff=1024
     ),
     "released": partial(

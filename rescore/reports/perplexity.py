@@ -6,6 +6,7 @@ sentences (the T-TA paper's table 7).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 
@@ -28,6 +29,8 @@ from rescore.styles import text
 
 CHUNK = 1000
 """Sentences that are scored together."""
+HUGE = 1e6
+"""The perplexity from which on a table shows a power of ten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,16 +261,25 @@ def render(scores: Sequence[TextScore]) -> str:
 
 def _cells(scores: Sequence[TextScore]) -> list[list[str]]:
     """Return the head line of the table, and a row for each language model."""
-    by_token = ["PPL/token", "mean", "median"]
-    by_word = ["PPL/word", "mean", "median"]
+    by_token = ["PPL/token", "mean/token", "median/token"]
+    by_word = ["PPL/word", "mean/word", "median/word"]
     rows = [["", "tokens", "unknown", "log p", *by_token, *by_word]]
     for score in scores:
         row = [score.lm, f"{score.tokens:,}", f"{score.unknown:,}"]
         row.append(f"{score.log_prob:,.1f}")
         for perplexity in (score.by_token, score.by_word):
-            row += [f"{figure:,.2f}" for figure in astuple(perplexity)]
+            row += [_shown(figure) for figure in astuple(perplexity)]
         rows.append(row)
     return rows
+
+
+def _shown(perplexity: float) -> str:
+    """Return a perplexity as the table shows it: a huge one, as a single impossible
+    sentence makes the mean, with a power of ten.
+    """
+    if perplexity < HUGE:
+        return f"{perplexity:,.2f}"
+    return f"{perplexity:.1e}" if math.isfinite(perplexity) else f"{perplexity}"
 
 
 def _without_unknown(score: TextScore) -> str:

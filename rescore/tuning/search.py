@@ -10,7 +10,7 @@ ids of lists and the units of scores nor on the order of lists and hypotheses.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from statistics import NormalDist
@@ -228,9 +228,11 @@ def without_useless(
         return _best_alone(best, columns, again)
     free = _free_columns(objective)
     undecided = [name for name in objective.columns if name in columns]
+    most = len(undecided) * (len(undecided) + 1) // 2
+    steps = paced(range(most), "columns left out: %d of at most %d searches")
     while undecided and best.helps and len(best.objective.columns) > 2:
         candidates = [name for name in undecided if name in free] or undecided
-        column, others = _least_useful(best, candidates, again)
+        column, others = _least_useful(best, candidates, again, steps)
         undecided.remove(column)
         fewer = len(objective.columns) - len(others.objective.columns)
         stays = significantly_better(
@@ -262,7 +264,7 @@ def _best_alone(
     errors = errors_of_best(len(models))
     gaining = []
     tried = []
-    for name in models:
+    for name in paced(models, "models alone: %d of %d searches"):
         if name not in columns:
             continue
         single = again(objective.over([first_pass, name]))
@@ -281,14 +283,23 @@ def _best_alone(
 
 
 def _least_useful(
-    best: Optimum, candidates: Sequence[str], again: Callable[[Objective], Optimum]
+    best: Optimum,
+    candidates: Sequence[str],
+    again: Callable[[Objective], Optimum],
+    steps: Iterator[int],
 ) -> tuple[str, Optimum]:
     """Return the column without which the other columns have the best value, and the
     optimum over these others.
+
+    Args:
+        best: The optimum over all columns.
+        candidates: The columns.
+        again: As in `without_useless`.
+        steps: Counts searches, and logs how many are done.
     """
     objective = best.objective
     optima = []
-    for column in candidates:
+    for column, _ in zip(candidates, steps, strict=False):
         others = [name for name in objective.columns if name != column]
         optima.append((column, again(objective.over(others))))
     return max(optima, key=lambda pair: objective.sign * pair[1].value)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 import random
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -21,6 +23,7 @@ from rescore.lms.cards import recommended_weight, weight_of, weight_spread
 from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import NeuralKind
 from rescore.lms.training import train
+from rescore.lms.training.loop import Trainer
 from rescore.nbest import Hypothesis, NbestList
 from rescore.parts import KINDS
 from tests.conftest import SENTENCES, Run, assert_one_line_error
@@ -240,3 +243,16 @@ def test_few_updates_by_the_clock(
     done = rescore(*line.split(), *size.split())
     assert done.returncode == 0, done.stderr
     assert ("too few for a useful model; give more" in done.stderr) is (few > 1)
+
+
+@pytest.mark.parametrize("config", ["small", "base", "mine.json"])
+def test_a_small_configuration_is_no_advice_to_those_who_have_it(
+    config: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = SimpleNamespace(minutes=1.0, start=None, out="lm", config=config)
+    progress = SimpleNamespace(step=1)
+    train._warn_of_few_updates(
+        cast("Trainer", SimpleNamespace(options=options, progress=progress))
+    )
+    assert "give more --minutes, or" in caplog.text
+    assert ("or --config small" in caplog.text) is (config != "small")

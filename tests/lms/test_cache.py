@@ -329,3 +329,20 @@ def test_a_folder_that_cannot_be_written_is_one_line(
     )
     with pytest.raises(UserError, match="cannot be used"):
         Cached(Counting(), tmp_path).score(without_context(["the"]))
+
+
+def test_scores_of_the_same_run_are_not_said_to_be_in_the_cache(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Texts that repeat are looked up again; a first run found nothing."""
+    caplog.set_level("INFO")
+    questions = without_context(["a", "b c"])
+    first = Cached(Counting(), tmp_path)
+    first.score(questions)
+    first.score(questions)
+    first.report()
+    assert "were in the cache" not in caplog.text
+    second = Cached(Counting(), tmp_path)
+    second.score(without_context(["a", "b c", "d"]))
+    second.report()
+    assert "counting: 2 scores were in the cache, 1 were computed" in caplog.text

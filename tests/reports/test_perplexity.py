@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -113,3 +114,23 @@ def test_punctuation_that_a_model_drops_is_told() -> None:
     assert told not in render([text_score(lm, ["a", "b"], lm.score(None))])
     reads = [TokenScores(["a", "."], np.array([-1.0, -1.0]))]
     assert told not in render([text_score(lm, ["a ."], reads)])
+
+
+def test_each_column_of_perplexities_has_a_head_of_its_own() -> None:
+    lm = Certain("certain")
+    head, row, *_ = render([text_score(lm, ["a", "b"], lm.score(None))]).splitlines()
+    names = re.split(r"\s{2,}", head.strip())
+    assert len(set(names)) == len(names) == len(row.split()) - 1
+
+
+@pytest.mark.parametrize(
+    ("log_prob", "shown"),
+    [(-5.0, "148.41"), (-13.0, "442,413.39"), (-22.6, "6.5e+09"), (-2000.0, "inf")],
+)
+def test_a_huge_mean_perplexity_is_shown_with_a_power_of_ten(
+    log_prob: float, shown: str
+) -> None:
+    lm = Certain("certain")
+    scores = [TokenScores(["b"], np.array([log_prob]))]
+    _, row, *_ = render([text_score(lm, ["b"], scores)]).splitlines()
+    assert row.split()[4:] == [shown] * 6

@@ -5,11 +5,12 @@ the decision gives.
 from __future__ import annotations
 
 import random
+from itertools import groupby
 
 import numpy as np
 import pytest
 
-from rescore import decision, pipeline
+from rescore import decision, pace, pipeline
 from rescore.columns import FIRST_PASS, WORDS
 from rescore.config import RunConfig
 from rescore.metrics import list_statistics, total, value
@@ -246,3 +247,17 @@ def test_many_lists_have_fewer_samples(
     monkeypatch.setattr("rescore.tuning.search.MANY", many)
     optimise(Objective.of(ErrorRate(), lists_of(1, 40), [FIRST_PASS, *COLUMNS]))
     assert len(drawn) == samples
+
+
+def test_searches_without_a_column_are_one_loop_of_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line names the samples; the searches over fewer columns are counted."""
+    monkeypatch.setattr(pace, "FIRST", 0.0)
+    monkeypatch.setattr(pace, "EVERY", 0.0)
+    caplog.set_level("INFO")
+    lists = lists_of(3)
+    tune(ErrorRate(), lists, COLUMNS, [WORDS])
+    loops = [line.partition(":")[0] for line in caplog.messages if "to go" in line]
+    assert len(set(loops)) == len([name for name, _ in groupby(loops)])
+    assert sum(name.startswith("weights of") for name in set(loops)) <= 1

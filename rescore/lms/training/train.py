@@ -17,6 +17,7 @@ from rescore.formats.sentences import read_lines
 from rescore.lms import checkpoint, lexicon
 from rescore.lms.base import Report, kind_of
 from rescore.lms.cards import weight_of
+from rescore.lms.config import SMALL
 from rescore.lms.devices import bound_kernels
 from rescore.lms.folders import TOKENS_PER_WORD, card_head, check_is_free
 from rescore.lms.kinds import NeuralKind
@@ -297,9 +298,10 @@ def _warn_of_few_updates(trainer: Trainer) -> None:
     if options.minutes is None or trainer.progress.step >= FEW_UPDATES:
         return
     if options.start is None:
+        smaller = "" if options.config == SMALL else f" or --config {SMALL},"
         effect = (
-            "too few for a useful model; give more --minutes, or --config small, or"
-            " adapt a shipped model (--init)"
+            f"too few for a useful model; give more --minutes,{smaller} or adapt a"
+            " shipped model (--init)"
         )
     else:
         effect = "so the model has changed little; give more --minutes"
