@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +12,11 @@ from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
+from rescore.deciding import first_pass
 from rescore.decision import Decision
 from rescore.decision.mixture import named as votes_of
 from rescore.errors import OptionError
+from rescore.metrics.base import text_statistics
 from rescore.options import option, written_file
 from rescore.reports.figures import sign
 from rescore.reports.records import Dev
@@ -86,12 +88,21 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     if own.curve:
         with formats.opened(own.curve) as file:
             write_curve(weight_curve(metric, lists, weights), metric.name, file)
-    for line in (*_found(metric.name, weights), sign(metric, lists, weights)):
+    statistics = text_statistics(metric, lists, first_pass(lists).texts)
+    counts = metric.details(statistics.sum(axis=0))
+    found = _found(metric.name, weights, counts)
+    for line in (*found, sign(metric, lists, weights)):
         click.echo(str(line), err=True)
 
 
-def _found(metric: str, weights: Weights) -> Iterator[str]:
-    """Yield what tuning found, in lines for a person."""
+def _found(metric: str, weights: Weights, counts: Mapping[str, float]) -> Iterator[str]:
+    """Yield what tuning found, in lines for a person.
+
+    Args:
+        metric: The name of the metric.
+        weights: The weights.
+        counts: The counts of errors of the first pass.
+    """
     about = weights.tuned_for
     assert about is not None
     assert about.value is not None
@@ -106,7 +117,8 @@ def _found(metric: str, weights: Weights) -> Iterator[str]:
             " lists"
         )
     dev = Dev.of(weights)
-    yield from why_all_zero(dev, weights.weights, metric, weights.decision.name)
+    decision = weights.decision.name
+    yield from why_all_zero(dev, weights.weights, metric, decision, counts)
     yield from notes([weights.weights], weights.columns, about.with_all, about.value)
     line = f"{metric} {about.first_pass:.2f} -> {about.value:.2f}"
     if tuned:

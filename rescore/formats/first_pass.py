@@ -45,6 +45,16 @@ def has_scores(nbest: NbestList) -> bool:
     return any(hypothesis.scores for hypothesis in nbest.hypotheses)
 
 
+def is_by_order(nbest: NbestList) -> bool:
+    """Return whether the first-pass scores are those of `rank_by_order`, of several
+    hypotheses.
+    """
+    of_file = [one for one in nbest.hypotheses if FIRST_PASS in one.scores]
+    scores = sorted((one.scores[FIRST_PASS] for one in of_file), reverse=True)
+    expected = [-math.log(rank) for rank in range(1, len(scores) + 1)]
+    return scores == expected
+
+
 def rank_by_order(nbest: NbestList) -> None:
     """Make the order of the file the first pass."""
     for rank, hypothesis in enumerate(nbest.hypotheses, 1):

@@ -33,8 +33,10 @@ from rescore.reports.figures import (
     Figures,
     Row,
     sign,
+    summed,
 )
 from rescore.styles import p_phrase, text
+from rescore.tuning.phrases import another_lm
 from rescore.tuning.weights import Weights
 
 PAIRS = 20
@@ -317,10 +319,12 @@ def outlook(
     if dataset.header.systems and not result.has_lm:
         result = replace(result, by_votes=True)
         return replace(result, next=_next_step_of_votes(result, weights))
-    step = _next_step(result, dataset)
+    counts = metric.details(summed(first))
+    instead = another_lm(counts, weights.weights)
+    step = _next_step(result, dataset, instead)
     if not result.has_lm and weights.score_columns:
         step = (
-            "another LM: this LM has weight 0; the largest possible gain is"
+            f"{instead}: this LM has weight 0; the largest possible gain is"
             f" {result.possible:.2f} points"
         )
     step = _of_known_language(step, result, lists)
@@ -368,15 +372,21 @@ def _direction(metric: Metric) -> float:
     return 1.0 if metric.higher_is_better else -1.0
 
 
-def _next_step(outlook: Outlook, lists: Dataset) -> str:
-    """Return advice on what to do next."""
+def _next_step(outlook: Outlook, lists: Dataset, instead: str) -> str:
+    """Return advice on what to do next.
+
+    Args:
+        outlook: The figures.
+        lists: The lists.
+        instead: What to try where the model does not help.
+    """
     if not outlook.has_lm:
         step = "score the lists with a language model"
         if lists.columns(Role.LM):
             step = "give --weights FILE of `rescore tune`"
         return f"{step}: the largest possible gain is {outlook.possible:.2f} points"
     if outlook.gain <= 0:
-        return "another LM: this LM does not help here"
+        return f"{instead}: this LM does not help here"
     if outlook.certain == "unclear":
         return "more test lists: the p-value and the interval disagree about the gain"
     if outlook.certain == "no":

@@ -28,6 +28,7 @@ from rescore.reports.figures import (
     Figures,
     Row,
     sign,
+    summed,
 )
 from rescore.reports.groups import Groups, grouped
 from rescore.reports.markup import (
@@ -282,7 +283,7 @@ def compare(
             row.against = together
         else:
             together = entry.name
-            row.notes = _notes(weights, metric)
+            row.notes = _notes(weights, metric, metric.details(summed(first)))
         result.rows.append(row)
     _add_p_values(result, figures, texts)
     if by is not None:
@@ -335,15 +336,21 @@ def _compared(entry: Entry, measured: Row, result: Comparison) -> Compared:
     return row
 
 
-def _notes(weights: Weights, metric: Metric) -> list[str]:
-    """Return what a person does not expect of tuned weights."""
+def _notes(weights: Weights, metric: Metric, counts: Mapping[str, float]) -> list[str]:
+    """Return what a person does not expect of tuned weights.
+
+    Args:
+        weights: The weights.
+        metric: The metric that they were tuned for.
+        counts: The counts of errors of the first pass.
+    """
     dev = Dev.of(weights)
     with_all = dev.with_all if dev else None
     reached = dev.reranked if dev else None
     decision = weights.decision.name
     return [
         *notes([weights.weights], weights.columns, with_all, reached),
-        *why_all_zero(dev, weights.weights, metric.name, decision),
+        *why_all_zero(dev, weights.weights, metric.name, decision, counts),
     ]
 
 

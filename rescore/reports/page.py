@@ -29,7 +29,7 @@ from rescore.reports.groups import as_html
 from rescore.reports.markup import html
 from rescore.reports.records import MetricResult
 from rescore.reports.results import Results
-from rescore.reports.summary import cells, nothing_to_measure, why_all_zero, worse
+from rescore.reports.summary import cells, nothing_to_measure, reasons_of_zero, worse
 from rescore.styles import UNDEFINED, figure, marked_worse, p_value
 from rescore.tuning.curves import Step
 
@@ -127,8 +127,7 @@ def _answer(results: Results) -> str:
     sentences = [_paragraph(verdict(main), main.is_worse)]
     for measured in results.metrics[1:]:
         sentences += [_paragraph(line, is_worse=True) for line in worse(measured)]
-    metric = str(results.metric)
-    for line in why_all_zero(results.dev, results.weights, metric, results.decision):
+    for line in reasons_of_zero(results):
         sentences.append(_paragraph(line, is_worse=False))
     tables = html(overview(results))
     for measured in results.metrics:

@@ -17,6 +17,7 @@ from rescore.reports.figures import FIRST, SHORT, Row
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.styles import figure, p_phrase, text
 from rescore.tuning.phrases import (
+    another_lm,
     effective_weights,
     named_weights,
     notes,
@@ -261,9 +262,7 @@ def _lambda_line(results: Record) -> str:
 
 def _dev_lines(results: Record, dev: Dev) -> Iterator[str]:
     """Yield the weights of folds, else the figures on dev; and why weights are 0."""
-    reasons = list(
-        why_all_zero(dev, results.weights, results.metric or "metric", results.decision)
-    )
+    reasons = list(reasons_of_zero(results))
     if dev.fold_weights:
         of_folds = [
             named_weights(fold.weights, fold.excluded) for fold in dev.fold_weights
@@ -300,8 +299,23 @@ def _with_range(on_dev: list[str], results: Record) -> list[str]:
     return [*on_dev[:-1], f"{on_dev[-1]}, the same for any lambda {ends}"]
 
 
+def reasons_of_zero(results: Record) -> Iterator[str]:
+    """Yield one line that says why all weights of a run are 0, if they are."""
+    counts: Mapping[str, float] = {}
+    if results.metrics:
+        counts = results.metrics[0].counts["first_pass"]
+    metric = results.metric or "metric"
+    yield from why_all_zero(
+        results.dev, results.weights, metric, results.decision, counts
+    )
+
+
 def why_all_zero(
-    dev: Dev | None, weights: Mapping[str, float], metric: str, decision: str
+    dev: Dev | None,
+    weights: Mapping[str, float],
+    metric: str,
+    decision: str,
+    counts: Mapping[str, float],
 ) -> Iterator[str]:
     """Yield one line that says why all weights that were tuned are 0, if they are.
 
@@ -310,10 +324,12 @@ def why_all_zero(
         weights: The weight of each column.
         metric: The name of the metric.
         decision: The rule that was tuned for.
+        counts: The counts of errors of the first pass, which say what to try.
     """
     tuned_weights = {weight for name, weight in weights.items() if name != FIRST_PASS}
     unproven = dev.unproven if dev else None
     was_kept = unproven is not None and unproven.held_out
     if dev and (was_kept or tuned_weights == {0.0}):
         source = "all lists" if dev.fold_weights else dev.source
-        yield why_zero(dev.unproven, metric, dev.first_pass, source, decision)
+        instead = another_lm(counts, weights)
+        yield why_zero(dev.unproven, metric, dev.first_pass, source, decision, instead)

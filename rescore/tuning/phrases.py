@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from rescore.columns import FIRST_PASS, Column, Role, new_word_origins, units
+from rescore.columns import FIRST_PASS, WORDS, Column, Role, new_word_origins, units
 from rescore.parts import BEST, FEATURES
 from rescore.tuning.components import Fit, ToolkitScore
 from rescore.tuning.weights import ERRORS, TriedAlone, Unproven
 
+DELETING = 10
+"""The number of deletions for each insertion from which on a word bonus is advised."""
 MANY_COLUMNS = 2
 """Columns up to which a sentence names the weight of each."""
 
@@ -156,12 +158,31 @@ def _has_weight(every: Sequence[Mapping[str, float]]) -> bool:
     return False
 
 
+def another_lm(counts: Mapping[str, float], weights: Mapping[str, float]) -> str:
+    """Return what to try where a language model does not help: another one, or a word
+    bonus if the first pass lacks words.
+
+    Args:
+        counts: The counts of errors of the first pass.
+        weights: The weight of each column.
+    """
+    deletions = counts.get("deletions", 0)
+    insertions = counts.get("insertions", 0)
+    if WORDS in weights or deletions < DELETING * max(1, insertions):
+        return "another LM"
+    return (
+        f"--word-bonus tune of `rescore run` (the first pass has {deletions:,}"
+        f" deletions and {insertions:,} insertions)"
+    )
+
+
 def why_zero(
     unproven: Unproven | None,
     metric: str,
     first_pass: float,
     source: str,
     decision: str = BEST,
+    instead: str = "another LM",
 ) -> str:
     """Return one sentence that says why all weights are 0 and what to do.
 
@@ -172,6 +193,7 @@ def why_zero(
         first_pass: The metric of the first pass, in percent.
         source: The name of the lists that weights were tuned on.
         decision: The name of the decision rule that weights were tuned for.
+        instead: What to try, as `another_lm` returns it.
     """
     alone = "the first pass"
     if decision != BEST:
@@ -182,7 +204,7 @@ def why_zero(
     if unproven is None:
         return (
             f"{no_help}: no weight above 0 is better than {alone} on {source};"
-            " try another LM"
+            f" try {instead}"
         )
     before = first_pass if unproven.alone is None else unproven.alone
     tested = named_weights(unproven.weights)
@@ -196,12 +218,12 @@ def why_zero(
         return (
             f"the weight is 0: {metric} on held-out folds is {before:.2f} for {alone},"
             f" {unproven.value:.2f} with tuned weights; tune on more lists, or try"
-            " another LM"
+            f" {instead}"
         )
     gain = (unproven.low + unproven.high) / 2
     closest = _alone_phrase(unproven.model_alone)
     if gain <= 0:
-        return f"{no_help}: {figures}{closest}; try another LM"
+        return f"{no_help}: {figures}{closest}; try {instead}"
     if unproven.errors > ERRORS:
         error = (unproven.high - gain) / unproven.errors
         return (

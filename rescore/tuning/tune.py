@@ -16,6 +16,7 @@ from rescore.decision import Decision
 from rescore.decision.mixture import Mixture
 from rescore.decision.rules import ListWeights, WeightsOf, candidates, combine
 from rescore.errors import UserError
+from rescore.formats.first_pass import is_by_order
 from rescore.metrics.base import (
     Counts,
     Metric,
@@ -78,9 +79,23 @@ def tune_weights(
     check_measurable(metric, lists, "weights cannot be tuned on them")
     weights = _searched(metric, lists, columns, options, tuned)
     weights = _without_influence(metric, lists, columns, weights)
+    _warn_of_order(weights, lists)
     if tuned.held_out or Dataset.of(lists).header.systems:
         return weights
     return replace(weights, toolkit=toolkit_score(lists, columns))
+
+
+def _warn_of_order(weights: Weights, lists: Sequence[NbestList]) -> None:
+    """Warn of lists without scores, on which no model has a weight."""
+    columns = weights.score_columns
+    if weights.tuned.held_out or not columns or any(map(weights.weighs, columns)):
+        return
+    have_choices = any(len(nbest.hypotheses) > 1 for nbest in lists)
+    if have_choices and all(map(is_by_order, lists)):
+        log.warning(
+            "the lists have no scores, and their order stands for scores: this may be"
+            " why the weight is 0; write the scores of the recogniser into the lists"
+        )
 
 
 def _searched(

@@ -12,6 +12,7 @@ from itertools import product
 import pytest
 
 from rescore import metrics
+from rescore.formats.first_pass import rank_by_order
 from rescore.parts import DECISIONS
 from rescore.reports.records import Dev
 from rescore.reports.summary import why_all_zero
@@ -45,7 +46,7 @@ def weights_of(rule: str, number: int, systems: bool, bagging: bool = True) -> W
 def sentence(weights: Weights) -> str:
     """Return why all weights are 0; empty if one is not 0."""
     reasons = why_all_zero(
-        Dev.of(weights), weights.weights, "WER", weights.decision.name
+        Dev.of(weights), weights.weights, "WER", weights.decision.name, {}
     )
     return " ".join(reasons)
 
@@ -87,12 +88,12 @@ def test_the_closest_of_single_models_is_named() -> None:
     assert model.errors == errors_of_best(3)
     assert model.gained_errors < model.errors
     dev = Dev("d", 12, 5.0, 5.0, unproven=unproven)
-    told = " ".join(why_all_zero(dev, dict.fromkeys("xyz", 0.0), "WER", "best"))
+    told = " ".join(why_all_zero(dev, dict.fromkeys("xyz", 0.0), "WER", "best", {}))
     assert (f"single models {model.name}" in told) == (model.gain > 0)
     gaining = replace(unproven, model_alone=replace(model, gain=0.5, error=0.3))
     told = " ".join(
         why_all_zero(
-            replace(dev, unproven=gaining), dict.fromkeys("xyz", 0.0), "WER", "best"
+            replace(dev, unproven=gaining), dict.fromkeys("xyz", 0.0), "WER", "best", {}
         )
     )
     assert "gains 0.50 points, 1.6 standard errors of the 2.1 that it needs" in told
@@ -107,3 +108,34 @@ def test_nothing_is_significant_without_a_test(rule: str, systems: bool) -> None
     told = [sentence(weights), *notes([halved], weights.columns)]
     said = " ".join(told)
     assert "signific" not in said and "chance" not in said
+
+
+@pytest.mark.parametrize("deletions", [0, 5, 19, 20, 400])
+@pytest.mark.parametrize("insertions", [0, 2])
+@pytest.mark.parametrize("bonus", [False, True])
+def test_a_word_bonus_is_tried_where_words_are_missing(
+    deletions: int, insertions: int, bonus: bool
+) -> None:
+    """Another model is no advice to a first pass that lacks words."""
+    weights = {"s2s": 1.0, "x": 0.0} | ({"words": 0.0} if bonus else {})
+    counts = {"deletions": deletions, "insertions": insertions}
+    dev = Dev("d", 12, 5.0, 5.0)
+    told = " ".join(why_all_zero(dev, weights, "WER", "best", counts))
+    lacks = not bonus and deletions >= 10 * max(1, insertions)
+    assert ("try --word-bonus tune" in told) is lacks
+    assert ("try another LM" in told) is not lacks
+
+
+def test_lists_without_scores_are_told_beside_a_weight_of_0(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    metric = metrics.choose_metric("wer", lists(False))
+    for by_order in (False, True):
+        caplog.clear()
+        some = lists(False)
+        if by_order:
+            for nbest in some:
+                rank_by_order(nbest)
+        tuned = tune_weights(metric, some, USELESS[:1])
+        assert tuned.weights[USELESS[0]] == 0
+        assert ("the lists have no scores" in caplog.text) is by_order
