@@ -22,7 +22,7 @@ import socket
 import stat
 import sys
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -259,6 +259,38 @@ def shown(name: str) -> str:
     Bytes that are not UTF-8 are written as `\\xff`.
     """
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
+
+
+_SET = re.compile(r"(dev|test|train|valid|validation|val|eval)(?![a-z])", re.IGNORECASE)
+"""How a part of a name begins that says which set of a corpus a file has."""
+
+
+def name_of_set(path: str) -> str:
+    """Return the name of the set of a file: the file's name up to its first dot, or up
+    to the last part that names a set, such as `my.test` of `my.test.csv`.
+
+    Args:
+        path: The path of the file.
+    """
+    parts = shown(Path(path).name).split(".")
+    last = 0
+    for place, part in enumerate(parts[:-1]):
+        if _SET.match(part):
+            last = place
+    return ".".join(parts[: last + 1])
+
+
+def distinct(parts: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
+    """Return the first of the parts of several paths that differs in each two of them;
+    None if there is none.
+
+    Args:
+        parts: The parts of each path, in the order in which they are looked at.
+    """
+    for same_depth in zip(*parts, strict=False):
+        if len(set(same_depth)) == len(parts):
+            return same_depth
+    return None
 
 
 _HOST = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:6]

@@ -679,7 +679,7 @@ def test_inputs_of_the_action_stay_data(tmp_path: Path) -> None:
     )
     tool.chmod(0o755)
     given = {
-        "LISTS": "test.json --lm $(touch${IFS}harm)\n  --dev dev.json\n",
+        "LISTS": 'test.json --lm $(touch${IFS}harm)\n  --dev "my dev\\1.json"\n',
         "GOLDEN": "a b.json",
         "TOLERANCE": "0.1",
     }
@@ -692,10 +692,8 @@ def test_inputs_of_the_action_stay_data(tmp_path: Path) -> None:
         ["bash", "-e", "-c", scripts[-1]], cwd=tmp_path, env=environment, check=True
     )
     calls = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()
-    assert (
-        calls[:5] == ["test.json", "--lm", "$(touch${IFS}harm)", "--dev", "dev.json"]
-        and "a b.json" in calls
-    )
+    words = ["test.json", "--lm", "$(touch${IFS}harm)", "--dev", "my dev\\1.json"]
+    assert calls[:5] == words and "a b.json" in calls
     assert not (tmp_path / "harm").exists() and (tmp_path / "summary.md").read_text(
         encoding="utf-8"
     )

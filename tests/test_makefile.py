@@ -66,3 +66,12 @@ def test_torch_without_gpu_libraries_comes_from_one_place() -> None:
         ("action.yml", 'install "$ACTION"'),
     ):
         assert texts[name].index(index[1]) < texts[name].index(package), name
+
+
+def test_the_image_runs_the_service_and_not_as_root() -> None:
+    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
+    last = lines[len(lines) - lines[::-1].index("FROM python:3.12-slim") :]
+    users = [line.split()[1] for line in last if line.startswith("USER ")]
+    assert users and not {"0", "root"} & {user.partition(":")[0] for user in users}
+    assert any("serve]" in line or "serve," in line for line in last)
+    assert 'ENTRYPOINT ["rescore"]' in last

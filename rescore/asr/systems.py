@@ -12,7 +12,7 @@ from rescore.asr.outputs import align_systems
 from rescore.columns import FIRST_PASS, NORM_SUM, Column, Role, free_name
 from rescore.decision.mixture import Mixture, applied
 from rescore.errors import UserError
-from rescore.files import resolved, shown
+from rescore.files import distinct, resolved, shown
 from rescore.formats.text import utterance_of
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import Header, Hypothesis, NbestList
@@ -163,7 +163,4 @@ def _different_parts(paths: Sequence[str]) -> tuple[str, ...]:
         place = resolved(Path(path))
         name = _ENDING.sub("", shown(utterance_of(place.name)))
         parts.append([name, *map(shown, reversed(place.parent.parts))])
-    for same_depth in zip(*parts, strict=False):
-        if len(set(same_depth)) == len(paths):
-            return same_depth
-    return tuple(names[0] for names in parts)
+    return distinct(parts) or tuple(names[0] for names in parts)

@@ -553,6 +553,29 @@ def _typed(ctx: click.Context, entries: Mapping[str, Field]) -> Iterator[Typed]:
             yield Typed(named(entry), str(one), entry.about)
 
 
+def typed_again(title: str) -> list[str]:
+    """Return the options of a group that stand on the command line of the command that
+    runs, as words to type for another command that has the group.
+
+    Args:
+        title: The title of the group.
+    """
+    ctx = click.get_current_context()
+    assert isinstance(ctx.command, Command)
+    words = []
+    for name, entry in ctx.command.entries(ctx).items():
+        if entry.title != title or not is_typed(name):
+            continue
+        flag = entry.about.flag(name)
+        value = ctx.params[name]
+        if value is True:
+            words.append(flag)
+        elif value is not False:
+            for one in several(value):
+                words += [flag, str(one)]
+    return words
+
+
 def command(
     name: str, kind: type[Command] = Command, /, **offers: Offer
 ) -> Callable[[Callable[..., Any]], Command]:

@@ -26,6 +26,13 @@ INSTEAD = {
         "rerank reads scores in the lists; to add them: rescore score NBEST --lm MODEL"
         " -o FILE, or run"
     ),
+    (
+        "eval",
+        "--table",
+    ): (
+        "eval writes no table; to make one: rescore eval OUTPUT --report FILE.json,"
+        " then rescore report FILE.json -o TABLE.md"
+    ),
 } | {
     ("eval", name): "eval prints its figures; to write them as JSON: --report FILE"
     for name in ("-o", "--output")

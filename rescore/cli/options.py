@@ -15,7 +15,7 @@ from rescore.cli.bridge import Offer, command, lists_of_call, show
 from rescore.cli.progress import progress_bar, scoring_progress
 from rescore.config import DECISION, EXPANSION, RunConfig
 from rescore.errors import OptionError, counted
-from rescore.files import ending_of, resolved, shown
+from rescore.files import ending_of, name_of_set, resolved, shown
 from rescore.formats import check_output, checked_lists
 from rescore.formats.audio import (
     Segments,
@@ -389,7 +389,8 @@ class LanguageModelOptions(Declared):
 
     lm: tuple[str, ...] = option(
         (),
-        "Language model: a shipped model, or KIND and the PATH of a model. May be"
+        "Language model: a shipped model (for English `tta`, or `tta-large` where"
+        " accuracy counts more than time), or KIND and the PATH of a model. May be"
         " repeated. Kinds:",
         metavar="KIND[:PATH]",
         describes=KINDS,
@@ -712,7 +713,7 @@ class ReportOptions(Declared):
         """
         name = "stdin"
         if path != "-":
-            name = shown(resolved(Path(path)).name).partition(".")[0]
+            name = name_of_set(str(resolved(Path(path))))
         results.dataset = self.dataset or name
         results.system = self.system or results.system
         if self.report:

@@ -1,5 +1,5 @@
-"""How far a command is: a bar of tqdm at a terminal, a line a minute in a log, which
-tqdm does not write.
+"""How far a command is: a bar of tqdm at a terminal; in a log, which tqdm does not
+write, a line after some seconds and then a line a minute.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 def progress_bar(
     total: int | None, label: str, unit: str = "hyp"
 ) -> tqdm | LogProgress:
-    """Return a bar on stderr; where that is no terminal, one line per minute.
+    """Return a bar on stderr; where that is no terminal, lines of the log.
 
     Args:
         total: The number of things to do; None if it is not known.
@@ -168,10 +168,12 @@ def scoring_progress(
 
 
 class LogProgress:
-    """A bar for log files: one line per minute, for jobs that somebody looks at from
-    time to time.
+    """A bar for log files: a line that shows that the work goes on and how long it
+    takes, then one line per minute, for jobs that somebody looks at from time to time.
     """
 
+    FIRST = 3.0
+    """Seconds of work until the first line."""
     EVERY = 60.0
     """Seconds between two lines."""
 
@@ -192,6 +194,7 @@ class LogProgress:
         self._done_before = 0
         self._began = time.monotonic()
         self._reported = self._began
+        self._due = self.FIRST
 
     def __enter__(self) -> LogProgress:
         return self
@@ -200,7 +203,8 @@ class LogProgress:
         pass
 
     def update(self, done: int) -> None:
-        """Count things that are done; once a minute write a line.
+        """Count things that are done; after some seconds, then once a minute, write a
+        line.
 
         Args:
             done: Their number.
@@ -211,9 +215,10 @@ class LogProgress:
             self._reported = now
             self._done_before = done
         self._done += done
-        if now - self._reported < self.EVERY:
+        if now - self._reported < self._due:
             return
         self._reported = now
+        self._due = self.EVERY
         # on average: hypotheses differ in length
         rate = (self._done - self._done_before) / (now - self._began)
         line = f"{self._label}: {self._done:,}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,14 +14,17 @@ from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import UserError
+from rescore.lms.cards import ADVICE, FASTER
 from rescore.nbest import NbestList
 from rescore.options import written_file
 from rescore.pipeline import Outcome
 from rescore.plan import check
 from rescore.reports.page import page
-from rescore.reports.records import MetricResult
+from rescore.reports.records import MetricResult, Record
 from rescore.reports.summary import render
 from rescore.tuning.curves import weight_curve
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +141,8 @@ def command(
     if reported and outcome.results.dev and dev is not None:
         outcome.results.dev.metrics = _figures_on_dev(outcome)
     reporting.write(outcome.results, paths[0])
+    if lms.lm == (FASTER,) and _gained(outcome.results):
+        log.info("%s", ADVICE)
     outputs.write(outcome, times)
     if writes or outcome.results.metric is not None:
         options.show(render(outcome.results))
@@ -144,6 +150,11 @@ def command(
     # Without a file and figures the texts are the output: the table goes to stderr.
     formats.write_best("-", outputs.pairs(outcome), sys.stdout)
     click.echo(render(outcome.results), err=True)
+
+
+def _gained(results: Record) -> bool:
+    """Return whether reranking is significantly better under the first metric."""
+    return any(one.certain and not one.is_worse for one in results.metrics[:1])
 
 
 def _figures_on_dev(outcome: Outcome) -> list[MetricResult]:

@@ -25,7 +25,7 @@ from rescore.formats.reading import fairseq_logs, iterate
 from rescore.formats.source import Source, sniff
 from rescore.ids import SOUNDS
 from rescore.lms import shipped, shipped_models
-from rescore.lms.cards import describe, model_card
+from rescore.lms.cards import ADVICE, describe, model_card
 from rescore.options import Declared, option
 from rescore.parts import FORMATS
 from rescore.styles import text
@@ -441,3 +441,4 @@ def models_command(own: Models) -> None:
     for model in shipped():
         rows.append([model, *describe(model), str(shipped_models() / model)])
     click.echo(text(rows))
+    click.echo(f"\n{ADVICE}")

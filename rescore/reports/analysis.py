@@ -20,6 +20,7 @@ from rescore.dataset import Dataset
 from rescore.deciding import Decided, first_pass
 from rescore.decision.mixture import system_texts
 from rescore.decision.rules import candidates
+from rescore.lms.cards import FASTER
 from rescore.lms.foreign import is_foreign
 from rescore.metrics import Metric, Normaliser, oracle, total, value
 from rescore.metrics.alignment import align
@@ -333,8 +334,6 @@ def outlook(
 
 SAMPLE = 1_000
 """Lists whose texts show the language."""
-DEFAULT_MODEL = "tta"
-"""The shipped model that is tried first."""
 
 
 def _of_known_language(step: str, result: Outlook, lists: Sequence[NbestList]) -> str:
@@ -352,7 +351,7 @@ def _of_known_language(step: str, result: Outlook, lists: Sequence[NbestList]) -
         record = dataset.header.records.get(name)
         models.append(record.model if record else name)
     texts = first_pass(lists[:SAMPLE]).texts
-    foreign = [name for name in models or [DEFAULT_MODEL] if is_foreign(name, texts)]
+    foreign = [name for name in models or [FASTER] if is_foreign(name, texts)]
     if not foreign or len(foreign) < len(models):
         return step
     possible = f"the largest possible gain is {result.possible:.2f} points"

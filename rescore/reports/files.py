@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from rescore.errors import UserError
-from rescore.files import parsed, read_json
+from rescore.files import name_of_set, parsed, read_json
 from rescore.parts import METRICS
 from rescore.reports.outputs import Systems
 from rescore.reports.records import CHOICES, SCHEMA, MetricResult, Record
@@ -82,7 +82,7 @@ def read_each(path: Path) -> list[Record]:
     reports = read_outputs(path)
     if reports is None:
         return [read(path)]
-    return as_records(reports, path.name.partition(".")[0])
+    return as_records(reports, name_of_set(str(path)))
 
 
 def as_records(reports: Sequence[Systems], dataset: str) -> list[Record]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
+from rescore.files import distinct
 from rescore.formats.ids import Side, paired, some
 from rescore.metrics import Metric
 from rescore.metrics.base import warn_of_texts
@@ -304,9 +305,24 @@ def record_of(every: Sequence[Systems]) -> Any:
     return every[0] if len(every) == 1 else list(every)
 
 
+def short_names(names: Sequence[str]) -> dict[str, str]:
+    """Return how tables call outputs: a path in a folder by the part in which all
+    paths differ, other names whole.
+
+    Args:
+        names: The name of each output.
+    """
+    parts = [name.split("/")[::-1] for name in names]
+    found = None
+    if len(names) > 1 and any("/" in name for name in names):
+        found = distinct(parts)
+    return dict(zip(names, found or names, strict=True))
+
+
 def render_systems(systems: Systems) -> str:
     """Return a table with a row for each output, then the signature."""
     names = list(systems.systems[0].counts)
+    shortened = short_names([output.name for output in systems.systems])
     has_oracles = any(output.oracle is not None for output in systems.systems)
     is_tested = len(systems.systems) > 1
     head = ["", systems.metric, "95 % CI"]
@@ -317,8 +333,8 @@ def render_systems(systems: Systems) -> str:
         head.append("p")
     rows = [head]
     for output in systems.systems:
-        name, value, bounds, *counts = output.row(systems.metric).cells(names)
-        cells = [name, value, bounds]
+        _, value, bounds, *counts = output.row(systems.metric).cells(names)
+        cells = [shortened[output.name], value, bounds]
         if has_oracles:
             cells.append(figure(output.oracle))
         cells += [*counts, f"{output.utterances:,}"]

@@ -10,9 +10,9 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from rescore.errors import UserError
+from rescore.files import name_of_set
 from rescore.parts import STYLES
 from rescore.reports import groups
 from rescore.reports.figures import FIRST, MIXTURE, ORACLE, SIGNIFICANT, Row
@@ -196,7 +196,7 @@ def _names_of_dev(results: Sequence[Record]) -> dict[str, str]:
     its path where other lists have this name.
     """
     sources = dict.fromkeys(run.dev.source for run in results if run.dev)
-    names = {source: Path(_first(source)).name.partition(".")[0] for source in sources}
+    names = {source: name_of_set(_first(source)) for source in sources}
     times = Counter(names.values())
     tests = {run.dataset for run in results}
     for source, name in names.items():

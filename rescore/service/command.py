@@ -97,10 +97,13 @@ def command(
             host = f"[{host}]"
         service.log.info("listening on http://%s:%d", host, port)
         # Notes about single lists would fill the log; errors stay.
+        level = logging.getLogger("rescore").level
         logging.getLogger("rescore").setLevel(logging.ERROR)
         # The server raises the signal that stopped it once more when it has ended.
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
             server.run([listening])
+        logging.getLogger("rescore").setLevel(level)
+        service.log.info("stopped")
 
 
 def _bound(host: str, port: int) -> socket.socket:

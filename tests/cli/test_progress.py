@@ -174,9 +174,7 @@ def test_the_time_before_the_first_hypotheses_does_not_count(
         bar.update(100)
         clock[0] += 10.0
     elapsed = (
-        bar.format_dict["elapsed"]
-        if isinstance(bar, tqdm)
-        else clock[0] - bar._reported
+        bar.format_dict["elapsed"] if isinstance(bar, tqdm) else clock[0] - bar._began
     )
     assert elapsed == pytest.approx(20.0)
 
@@ -363,3 +361,18 @@ def test_slow_metrics_say_how_far_they_are(
         counts = Ter().statistics(["a b c", *["a b x"] * 1099], [("a b c",)] * 1100)
     assert caplog.messages == ["TER: 1 of 3 batches of 500 hypotheses, about 6 s to go"]
     assert counts[:, 0].tolist() == [0, *[1] * 1099]
+
+
+def test_a_log_says_within_five_seconds_that_a_model_scores(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then once a minute."""
+    clock = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: clock[0])
+    bar = LogProgress(1000, "score tta", "hyp")
+    with caplog.at_level("INFO"):
+        for _ in range(130):
+            clock[0] += 1.0
+            bar.update(5)
+    told = [line.partition(" of")[0] for line in caplog.messages]
+    assert told == ["score tta: 20", "score tta: 320", "score tta: 620"]

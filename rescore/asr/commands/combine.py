@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +14,7 @@ from rescore.asr.outputs import read_each, read_table_of_systems
 from rescore.asr.systems import combined, system_names
 from rescore.asr.whole import Recording, are_whole, read_systems
 from rescore.cli import options
-from rescore.cli.bridge import is_typed, refuse_beside
+from rescore.cli.bridge import is_typed, refuse_beside, typed_again
 from rescore.config import GROUPS, MEASURES, RunConfig
 from rescore.dataset import Dataset
 from rescore.decision.mixture import system_texts
@@ -115,13 +116,11 @@ def command(
         tables.append(group_table)
     options.show("\n\n".join(tables))
     if inputs.ref and own.output != "-":
-        measured = "".join(f" --metric {name}" for name in config.metrics)
+        measured = typed_again(MEASURES)
         decision = "rover" if plan.metric.words else "mbr"
         log.info(
-            "to measure each system and the vote: rescore %s --decide %s --folds 5%s",
-            own.output,
-            decision,
-            measured,
+            "to measure each system and the vote: rescore %s",
+            shlex.join([own.output, "--decide", decision, "--folds", "5", *measured]),
         )
 
 

@@ -1,0 +1,105 @@
+"""Names of sets and outputs in tables, and hints that name what to type next."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from rescore.cli.help import INSTEAD
+from rescore.files import distinct, name_of_set
+from rescore.reports.outputs import short_names
+from tests.conftest import ROOT, Run, write_json
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("a/my.dev.csv", "my.dev"),
+        ("a/my.test.csv", "my.test"),
+        ("my.test-clean.csv.gz", "my.test-clean"),
+        ("corpus.dev2014.en.txt", "corpus.dev2014"),
+        ("test.tta.jsonl.gz", "test"),
+        ("dev.json", "dev"),
+        ("set.development.json", "set"),
+        ("b/lists", "lists"),
+        ("x.test", "x"),
+    ],
+)
+def test_the_name_of_a_set_keeps_which_set_it_is(path: str, name: str) -> None:
+    assert name_of_set(path) == name
+
+
+def test_dev_and_test_of_one_corpus_have_two_names(
+    rescore: Run, tmp_path: Path
+) -> None:
+    lists = {"u1": {"ref": "a b", "hyp_1": {"score": -1, "text": "a"}}}
+    names = []
+    for part in ("dev", "test"):
+        write_json(tmp_path / f"my.{part}.json", lists)
+        done = rescore(f"my.{part}.json", "--report", "r.json")
+        assert done.returncode == 0, done.stderr
+        names.append(json.loads(Path("r.json").read_text())["dataset"])
+    assert names == ["my.dev", "my.test"]
+
+
+@pytest.mark.parametrize(
+    ("names", "short"),
+    [
+        (["exp/a/text", "exp/b/text"], ["a", "b"]),
+        (["exp/a/x.trn", "exp/b/y.trn"], ["x.trn", "y.trn"]),
+        (["a.trn", "b.trn"], ["a.trn", "b.trn"]),
+        (["exp/a/text"], ["exp/a/text"]),
+        (["a/1/x", "a/2/x", "b/1/x"], ["a/1/x", "a/2/x", "b/1/x"]),
+    ],
+)
+def test_outputs_are_called_after_what_differs(
+    names: list[str], short: list[str]
+) -> None:
+    assert list(short_names(names).values()) == short
+    assert distinct([["x", "a"], ["x", "b"]]) == ("a", "b")
+
+
+def test_eval_prints_short_names_and_reports_whole_ones(
+    rescore: Run, tmp_path: Path
+) -> None:
+    for system in ("one", "two"):
+        folder = tmp_path / "exp" / system
+        folder.mkdir(parents=True)
+        (folder / "text").write_text("u1 a b\nu2 c\n")
+    (tmp_path / "ref").write_text("u1 a b\nu2 d\n")
+    paths = ["exp/one/text", "exp/two/text"]
+    done = rescore("eval", *paths, "--ref", "ref", "--report", "r.json")
+    assert done.returncode == 0, done.stderr
+    assert [row.split()[0] for row in done.stdout.splitlines()[1:3]] == ["one", "two"]
+    report = json.loads(Path("r.json").read_text())
+    assert [one["name"] for one in report["systems"]] == paths
+
+
+def test_eval_says_where_tables_are_made(rescore: Run) -> None:
+    done = rescore("eval", str(ROOT / "data" / "test.json"), "--table", "t.md")
+    assert done.returncode == 2 and INSTEAD["eval", "--table"] in done.stderr
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [[], ["--case-sensitive"], ["--metric", "cer", "--split-characters"]],
+)
+def test_the_hint_of_combine_keeps_what_is_measured(
+    typed: list[str], rescore: Run, tmp_path: Path
+) -> None:
+    for name, text in (("a", "the Cat"), ("b", "the cat"), ("ref", "the cat")):
+        (tmp_path / name).write_text(f"u1 {text}\nu2 it\n")
+    done = rescore("combine", "a", "b", "--ref", "ref", "-o", "l.jsonl", *typed)
+    assert done.returncode == 0, done.stderr
+    hint = done.stderr.rpartition("and the vote: rescore ")[2]
+    words = shlex.split(hint)
+    assert words[words.index("5") + 1 :] == typed
+
+
+def test_models_say_which_to_take(rescore: Run) -> None:
+    done = rescore("models")
+    assert "tta-large where accuracy counts" in done.stdout
+    assert "tta-large" in rescore("run", "-h").stdout
