@@ -157,7 +157,7 @@ def command(
     own.write_details(lambda: outputs.output_details(every[0], read[0], read[-1]))
     if own.report:
         write_json(outputs.record_of(systems), own.report)
-    options.show("\n\n".join(map(render, systems)))
+    options.show(render(systems))
 
 
 def _read(

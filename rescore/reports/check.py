@@ -80,13 +80,12 @@ def compare_reports(
         now: The report to check.
         tolerance: Percentage points by which a figure may be worse.
     """
-    findings = [_same("metrics", _metrics(golden), _metrics(now))]
+    findings = [_same("names of metrics", _metrics(golden), _metrics(now))]
     measured = {report.metric: report for report in now}
     for old in golden:
         new = measured.get(old.metric)
         if new is not None:
-            prefix = f"{old.metric}." if len(golden) > 1 else ""
-            findings += _output_figures(old, new, prefix, tolerance)
+            findings += _output_figures(old, new, tolerance)
     return findings
 
 
@@ -95,13 +94,11 @@ def _metrics(reports: Sequence[Systems]) -> str:
     return ", ".join(report.metric for report in reports)
 
 
-def _output_figures(
-    old: Systems, new: Systems, prefix: str, tolerance: float
-) -> Iterator[Finding]:
+def _output_figures(old: Systems, new: Systems, tolerance: float) -> Iterator[Finding]:
     """Yield the comparison of the outputs under one metric, and of its settings."""
     pairs, other = _paired(old.systems, new.systems)
     for before, after in pairs:
-        name = f"{prefix}{before.name}"
+        name = f"{before.name}, {old.metric}"
         if after is None:
             was = figure(_value(before.value))
             yield Finding(name, was, "missing", "differs", "no such output")
@@ -110,18 +107,20 @@ def _output_figures(
             yield Finding(name, before.name, after.name, "changed", "another name")
         yield from _one_output(before, after, name, old.higher_is_better, tolerance)
     for after in other:
-        name = f"{prefix}{after.name}"
+        name = f"{after.name}, {old.metric}"
         value = figure(_value(after.value))
         yield Finding(name, "missing", value, "changed", "not in the golden file")
     different = differences(parse(old.signature), parse(new.signature))
-    yield _same(f"{prefix}settings", *different.pop("settings", ("", "")))
+    settings = _shown(parse(old.signature).settings)
+    yield _same(
+        f"settings of {old.metric}", *different.pop("settings", (settings, settings))
+    )
     for name, values in different.items():
+        what = f"{name} of {old.metric}"
         if name in COMPARABLE:
-            yield _same(f"{prefix}{name}", *values)
+            yield _same(what, *values)
         else:
-            yield Finding(
-                f"{prefix}{name}", *values, "changed", "not a failure by itself"
-            )
+            yield Finding(what, *values, "changed", "not a failure by itself")
 
 
 def _paired(
@@ -153,7 +152,7 @@ def _one_output(
     for size in REFERENCE_SIZES:
         if size in before.counts:
             sizes = before.counts[size], after.counts.get(size)
-            yield _same(f"{name}, {size}", *sizes)
+            yield _same(f"{name}, {size.replace('ref_', 'reference ')}", *sizes)
 
 
 def _value(value: float | None) -> float:

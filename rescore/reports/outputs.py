@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -319,30 +319,44 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     return dict(zip(names, found or names, strict=True))
 
 
-def render_systems(systems: Systems) -> str:
-    """Return a table with a row for each output, then the signature."""
-    names = list(systems.systems[0].counts)
-    shortened = short_names([output.name for output in systems.systems])
-    has_oracles = any(output.oracle is not None for output in systems.systems)
-    is_tested = len(systems.systems) > 1
-    head = ["", systems.metric, "95 % CI"]
-    if has_oracles:
-        head.append("oracle")
-    head += [*(SHORT.get(name, name) for name in names), "utterances"]
-    if is_tested:
-        head.append("p")
-    rows = [head]
-    for output in systems.systems:
-        _, value, bounds, *counts = output.row(systems.metric).cells(names)
-        cells = [shortened[output.name], value, bounds]
-        if has_oracles:
-            cells.append(figure(output.oracle))
-        cells += [*counts, f"{output.utterances:,}"]
-        if is_tested:
-            cells.append(p_value(output.p_value))
-        rows.append(cells)
-    tables = [text(rows)]
-    group_table = render(systems.groups)
-    if group_table is not None:
-        tables.append(f"\n{group_table}\n")
-    return "\n".join([*tables, systems.signature])
+def render_systems(every: Sequence[Systems]) -> str:
+    """Return a table with a row for each output, then the signature. Several metrics
+    are one table with a row for each output under each metric.
+
+    Args:
+        every: The outputs under each metric.
+    """
+    if len(every) > 1 and len(every[0].systems) == 1:
+        return "\n\n".join(render_systems([systems]) for systems in every)
+    tables = [text(list(_rows(every)))]
+    for systems in every:
+        group_table = render(systems.groups)
+        if group_table is not None:
+            tables.append(f"\n{group_table}\n")
+    return "\n".join([*tables, *(systems.signature for systems in every)])
+
+
+def _rows(every: Sequence[Systems]) -> Iterator[list[str]]:
+    """Yield the cells of the table of `render_systems`: the head line, then the rows.
+    A metric lacks counts that another metric has.
+    """
+    rows = [(systems.metric, output) for systems in every for output in systems.systems]
+    names: dict[str, None] = {}
+    for _, output in rows:
+        names |= dict.fromkeys(output.counts)
+    has_oracles = any(output.oracle is not None for _, output in rows)
+    is_tested = len(every[0].systems) > 1
+    first = ["", every[0].metric] if len(every) == 1 else ["", "", "value"]
+    oracle = ["oracle"] if has_oracles else []
+    counts = [SHORT.get(name, name) for name in names]
+    last = ["p"] if is_tested else []
+    yield [*first, "95 % CI", *oracle, *counts, "utterances", *last]
+    shortened = short_names([output.name for output in every[0].systems])
+    for metric, output in rows:
+        _, value, bounds, *counts = output.row(metric).cells(list(names))
+        first = [shortened[output.name], value, bounds]
+        if len(every) > 1:
+            first.insert(0, metric)
+        oracle = [figure(output.oracle)] if has_oracles else []
+        last = [p_value(output.p_value)] if is_tested else []
+        yield [*first, *oracle, *counts, f"{output.utterances:,}", *last]

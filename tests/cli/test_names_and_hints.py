@@ -103,3 +103,31 @@ def test_models_say_which_to_take(rescore: Run) -> None:
     done = rescore("models")
     assert "tta-large where accuracy counts" in done.stdout
     assert "tta-large" in rescore("run", "-h").stdout
+
+
+def test_several_outputs_are_one_table_of_all_metrics(
+    rescore: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "ref").write_text("u1 the old clock\nu2 a dog\n")
+    (tmp_path / "a").write_text("u1 the odd clock\nu2 a dog\n")
+    (tmp_path / "b").write_text("u1 the old clock\nu2 dog\n")
+    (tmp_path / "words").write_text("clock\ndog\n")
+    line = ("eval", "a", "b", "--ref", "ref", "--words", "words", "--report", "r.json")
+    done = rescore(*line)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(Path("r.json").read_text())
+    table, signatures = done.stdout.splitlines(), [one["signature"] for one in report]
+    assert len(report) == 6
+    assert table[-6:] == signatures
+    assert [tuple(row.split()[:3]) for row in table[1:-6] if "WER" in row] == [
+        (one["metric"], system["name"], f"{system['value']:.2f}")
+        for one in report
+        for system in one["systems"]
+        if "WER" in one["metric"]
+    ]
+    assert len(table) == 1 + 6 * 2 + 6
+    Path("golden.json").write_text(Path("r.json").read_text())
+    checked = rescore("check", "r.json", "--golden", "golden.json").stdout
+    names = [row.split("  ")[0] for row in checked.splitlines()[1:-1]]
+    assert names[:2] == ["a, WER", "a, WER, utterances"]
+    assert len(set(names)) == len(names)
