@@ -41,7 +41,7 @@ LAST_DIGIT = 2e-5
 processor adds in another order.
 """
 
-PROGRESS = re.compile(r"(?m)^.*, .* to go\n")
+PROGRESS = re.compile(r"(?m)^.*, (.* to go|\d+ a second)\n")
 """What a command says on a slow machine only."""
 
 VERSION = re.compile(r"\b(rescore|jiwer|rapidfuzz|sacrebleu):\d[\w.+]*")
