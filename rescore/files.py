@@ -284,10 +284,11 @@ def resolved(path: Path) -> Path:
     Raises:
         OSError: Links lead in a circle.
     """
-    try:
-        return path.resolve()
-    except RuntimeError:  # of Python 3.12 and older
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
+    # Path.resolve() of Python 3.13 and later says nothing of a circle, either
+    found = Path(os.path.realpath(path))
+    if any(map(Path.is_symlink, (found, *found.parents))):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return found
 
 
 Identity = tuple[int, int]

@@ -103,6 +103,20 @@ def optimizers(
     return [_muon(matrices, weight_decay), _adamw(embeddings, vectors, weight_decay)]
 
 
+def usual_optimizer() -> str:
+    """Return the name of the optimizer of a training that names none. PyTorch before
+    2.9 has no Muon; a line says so.
+    """
+    if hasattr(torch.optim, "Muon"):
+        return "muon"
+    log.info(
+        "PyTorch %s has no Muon, which learns faster: trained with AdamW; PyTorch 2.9"
+        " or later has it",
+        torch.__version__,
+    )
+    return "adamw"
+
+
 def _muon(matrices: list[nn.Parameter], weight_decay: float) -> torch.optim.Optimizer:
     """Return Muon for matrices of layers."""
     if not hasattr(torch.optim, "Muon"):
@@ -314,8 +328,9 @@ class Trainer:
         """The weights of the lowest validation loss, of an adaptation."""
         self.heads = nn.ModuleDict(_heads(self.tasks)).to(self.device)
         """The parameters of objectives, by the task."""
+        self.optimizer = options.optimizer or usual_optimizer()
         self.optimizers = optimizers(
-            network, options.optimizer, options.weight_decay, self.heads
+            network, self.optimizer, options.weight_decay, self.heads
         )
         self._model = network
         if self.device.type == "cuda":
@@ -330,7 +345,7 @@ class Trainer:
             "batch_tokens": self.options.batch_tokens,
             "batch_sentences": self.options.batch_sentences,
             "seed": self.options.seed,
-            "optimizer": self.options.optimizer,
+            "optimizer": self.optimizer,
             "objective": self.options.objective,
             "network": asdict(self.network.config),
             "tokenizer": self.tokenizer.fingerprint,
