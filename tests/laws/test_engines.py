@@ -6,14 +6,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import torch
 
 from rescore.cli import bridge
+from rescore.errors import UserError
 from rescore.lms import load, without_context
 from rescore.lms.arpa import ArpaModel
-from rescore.scoring.cluster import Cluster
+from rescore.lms.training.loop import optimizers, usual_optimizer
+from rescore.scoring.cluster import Cluster, _user_error
 from tests.conftest import Run
 from tests.lms.test_ngram import ARPA
 
@@ -88,3 +91,27 @@ def test_what_was_given_is_asked_of_the_parser() -> None:
         "flag",
         "many",
     }
+
+
+def test_a_workers_last_line_is_told() -> None:
+    """Ray's messages hold the whole traceback of a worker."""
+    said = (
+        "Traceback (most recent call last):\n  File x, line 1\nAssertionError: odd\n\n"
+    )
+    assert str(_user_error(RuntimeError(said))) == "--engine ray: AssertionError: odd"
+    assert str(_user_error(RuntimeError(""))) == "--engine ray: RuntimeError"
+
+
+def test_pytorch_without_muon(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A training that names no optimizer takes one that is there, and says so."""
+    caplog.set_level("INFO", "rescore")
+    assert usual_optimizer() == ("muon" if hasattr(torch.optim, "Muon") else "adamw")
+    caplog.clear()
+    monkeypatch.delattr(torch.optim, "Muon", raising=False)
+    assert usual_optimizer() == "adamw"
+    assert "has no Muon" in caplog.text
+    network = torch.nn.Linear(2, 2)
+    with pytest.raises(UserError, match="give --optimizer adamw"):
+        optimizers(cast(Any, network), "muon", 0.0)
