@@ -107,9 +107,9 @@ test-lowest:  ## the main job and the tests near libraries, with the lowest vers
 	$(LOWEST)/bin/rescore data/test.json --lm tta --dev data/dev.json --report $(LOWEST)/results.json
 	$(LOWEST)/bin/rescore check $(LOWEST)/results.json --golden data/golden.json
 	$(LOWEST)/bin/rescore train --lm tta --init tta --text data/sentences.txt --steps 2 --out $(LOWEST)/adapted
-	$(LOWEST)/bin/rescore score data/two.json --lm $(LOWEST)/adapted -o $(LOWEST)/here.json
-	$(LOWEST)/bin/rescore score data/two.json --lm $(LOWEST)/adapted -o $(LOWEST)/ray.json --engine ray --workers 2
-	cmp $(LOWEST)/here.json $(LOWEST)/ray.json
+	$(LOWEST)/bin/rescore score data/two.json --lm tta:$(LOWEST)/adapted -o $(LOWEST)/here.json
+	$(LOWEST)/bin/rescore data/test.json --lm tta --dev data/dev.json --engine ray --workers 2 --report $(LOWEST)/ray.json
+	$(LOWEST)/bin/rescore check $(LOWEST)/ray.json --golden data/golden.json
 	$(LOWEST)/bin/pytest --numprocesses auto --dist loadfile -m "not slow and not docs and not tools" $(LOWEST_TESTS)
 
 TORCH ?= 2.4.1

@@ -15,7 +15,7 @@ from rescore.cli import bridge
 from rescore.errors import UserError
 from rescore.lms import load, without_context
 from rescore.lms.arpa import ArpaModel
-from rescore.lms.training.loop import optimizers, usual_optimizer
+from rescore.lms.training.optimizers import optimizers, usual_optimizer
 from rescore.scoring.cluster import Cluster, _user_error
 from tests.conftest import Run
 from tests.lms.test_ngram import ARPA
