@@ -95,8 +95,7 @@ plugin-test: .venv/installed  ## examples/plugin: installed from its wheel, the 
 # libraries; where only PyPI can be reached: make test-lowest LOWEST_TORCH=2.13.0
 LOWEST := .venv/lowest
 LOWEST_TORCH ?= 2.4.0
-LOWEST_TESTS ?= tests/laws/test_engines.py tests/large tests/service tests/lms/test_cache.py tests/lms/test_ngram.py \
-	tests/cli/test_paths.py tests/cli/test_typing_errors.py tests/test_examples.py
+LOWEST_TESTS ?= tests/laws/test_engines.py tests/large tests/service tests/lms/test_cache.py tests/test_examples.py
 test-lowest:  ## the main job and the tests near libraries, with the lowest versions that pyproject.toml allows
 	rm -rf $(LOWEST) && $(PYTHON) -m venv $(LOWEST)
 	$(LOWEST)/bin/pip install --quiet uv

@@ -241,9 +241,12 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
         return msgspec.convert(value, kind, strict=True)
     except UserError as error:
         raise UserError(f"{place}: {error}") from None
-    except (msgspec.ValidationError, OverflowError) as error:
+    except (msgspec.ValidationError, OverflowError, SystemError) as error:
+        said: BaseException = error
+        if isinstance(error, SystemError):  # msgspec before 0.22: a number is too large
+            said = error.__cause__ or error
         # msgspec writes: Expected `str`, got `int` - at `$.name`
-        what, _, where = str(error).replace("`", "").partition(" - at $")
+        what, _, where = str(said).replace("`", "").partition(" - at $")
         what = what[:1].lower() + what[1:]
         field = where.lstrip(".")
         if field:

@@ -13,6 +13,7 @@ import torch
 
 from rescore.cli import bridge
 from rescore.errors import UserError
+from rescore.files import parsed
 from rescore.lms import load, without_context
 from rescore.lms.arpa import ArpaModel
 from rescore.lms.training.optimizers import optimizers, usual_optimizer
@@ -115,3 +116,9 @@ def test_pytorch_without_muon(
     network = torch.nn.Linear(2, 2)
     with pytest.raises(UserError, match="give --optimizer adamw"):
         optimizers(cast(Any, network), "muon", 0.0)
+
+
+def test_a_number_that_is_too_large() -> None:
+    """Releases of msgspec raise three kinds of errors for it."""
+    with pytest.raises(UserError, match=r"^l\.jsonl: .*(range|too large)"):
+        parsed(10**400, float, "l.jsonl")
