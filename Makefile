@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 
-.PHONY: demo help test test-long docs-check test-tools test-slow fuzz bench bench-smoke lint kenlm wheel wheel-test plugin-test torch python \
+.PHONY: demo help test test-long test-lowest docs-check test-tools test-slow fuzz bench bench-smoke lint kenlm wheel wheel-test plugin-test torch python \
 	site dist clean
 
 demo: .venv/installed .venv/ngram  ## the main job on the demo lists
@@ -93,6 +93,26 @@ plugin-test: .venv/installed  ## examples/plugin: installed from its wheel, the 
 	cd $(PLUGIN)/run && PATH="$(CURDIR)/$(PLUGIN)/bin:$$PATH" bash -ex ../commands
 	$(PLUGIN)/bin/pip uninstall --quiet --yes rescore-example
 	! $(PLUGIN)/bin/rescore words $(PLUGIN)/run/lists.txt
+
+# The lowest versions that pyproject.toml allows, without KenLM. PyTorch's index has its lowest release without GPU
+# libraries; where only PyPI can be reached: make test-lowest LOWEST_TORCH=2.13.0
+LOWEST := .venv/lowest
+LOWEST_TORCH ?= 2.4.0
+LOWEST_TESTS ?= tests/laws/test_engines.py tests/large tests/service tests/lms/test_cache.py tests/test_examples.py
+test-lowest:  ## the main job and the tests near libraries, with the lowest versions that pyproject.toml allows
+	rm -rf $(LOWEST) && $(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/pip install --quiet uv
+	$(LOWEST)/bin/pip install --quiet --retries 0 $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) torch==$(LOWEST_TORCH)
+	$(LOWEST)/bin/pip freeze | grep "^torch==" > $(LOWEST)/torch
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --override $(LOWEST)/torch --editable ".[dev]"
+	$(LOWEST)/bin/uv pip list --quiet --python $(LOWEST)/bin/python
+	$(LOWEST)/bin/rescore data/test.json --lm tta --dev data/dev.json --report $(LOWEST)/results.json
+	$(LOWEST)/bin/rescore check $(LOWEST)/results.json --golden data/golden.json
+	$(LOWEST)/bin/rescore train --lm tta --init tta --text data/sentences.txt --steps 2 --out $(LOWEST)/adapted
+	$(LOWEST)/bin/rescore score data/two.json --lm tta:$(LOWEST)/adapted -o $(LOWEST)/here.json
+	$(LOWEST)/bin/rescore data/test.json --lm tta --dev data/dev.json --engine ray --workers 2 --report $(LOWEST)/ray.json
+	$(LOWEST)/bin/rescore check $(LOWEST)/ray.json --golden data/golden.json
+	$(LOWEST)/bin/pytest --numprocesses auto --dist loadfile -m "not slow and not docs and not tools" $(LOWEST_TESTS)
 
 TORCH ?= 2.4.1
 torch:  ## the demo with another release of PyTorch, in an environment of its own: make torch TORCH=2.4.1

@@ -9,7 +9,9 @@ import sys
 
 def hypotheses(model, tokenizer, source, size=10, **options):
     """The beams of one sentence; scores are means of natural logarithms over tokens (with length_penalty 1)."""
-    inputs = tokenizer(source, return_tensors="pt").to(model.device)
+    inputs = tokenizer(
+        source, return_tensors="pt", return_token_type_ids=False
+    ).to(model.device)
     beams = model.generate(
         **inputs,
         num_beams=size,

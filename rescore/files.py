@@ -243,9 +243,12 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
         return msgspec.convert(value, kind, strict=True)
     except UserError as error:
         raise UserError(f"{place}: {error}") from None
-    except (msgspec.ValidationError, OverflowError) as error:
+    except (msgspec.ValidationError, OverflowError, SystemError) as error:
+        said: BaseException = error
+        if isinstance(error, SystemError):  # msgspec before 0.22: a number is too large
+            said = error.__cause__ or error
         # msgspec writes: Expected `str`, got `int` - at `$.name`
-        what, _, where = str(error).replace("`", "").partition(" - at $")
+        what, _, where = str(said).replace("`", "").partition(" - at $")
         what = what[:1].lower() + what[1:]
         field = where.lstrip(".")
         if field:
@@ -370,10 +373,11 @@ def resolved(path: Path) -> Path:
     Raises:
         OSError: Links lead in a circle.
     """
-    try:
-        return path.resolve()
-    except RuntimeError:  # of Python 3.12 and older
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
+    # Path.resolve() of Python 3.13 and later says nothing of a circle, either
+    found = Path(os.path.realpath(path))
+    if any(map(Path.is_symlink, (found, *found.parents))):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return found
 
 
 Identity = tuple[int, int]

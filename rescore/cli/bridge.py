@@ -16,7 +16,6 @@ from types import NoneType
 from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 
 import click
-from click.core import ParameterSource
 
 from rescore.errors import UserError
 from rescore.files import together
@@ -36,6 +35,8 @@ WHOLE = "rescore.help.whole"
 """Key of a context: whether the whole help is shown."""
 PARTS = "rescore.options.parts"
 """Key of a context: whether the options of parts (metrics, formats) are read."""
+GIVEN = "rescore.options.given"
+"""Key of a context: the names of the parameters that stand on the command line."""
 MADE = "rescore.options.made"
 """Key of a context: the parameters of commands that were made."""
 _ENTRY = "entry"
@@ -142,7 +143,7 @@ class Offer:
         """
         typed = {}
         for entry in self.fields:
-            if ctx.get_parameter_source(entry.name) is not ParameterSource.DEFAULT:
+            if entry.name in ctx.meta[GIVEN]:
                 typed[entry.name] = ctx.params[entry.name]
         return made(self.declared, self._declared(), typed)
 
@@ -365,8 +366,9 @@ class Command(click.Command):
         typed = {option.partition("=")[0] for option in options}
         ctx.meta[PARTS] = ctx.resilient_parsing or not typed <= usual
         try:
-            if len(options) > 1:
-                _check_once(self.make_parser(ctx).parse_args(list(args))[2], ctx)
+            values, _, order = self.make_parser(ctx).parse_args(list(args))
+            _check_once(order, ctx)
+            ctx.meta[GIVEN] = _given(values, order)
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             message = self.instead(ctx, error.option_name) or error.format_message()
@@ -397,10 +399,7 @@ class Command(click.Command):
             OptionError: They do not.
         """
         entries = self.entries(ctx)
-        given = []
-        for name in entries:
-            if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-                given.append(name)
+        given = [name for name in entries if name in ctx.meta[GIVEN]]
         needed: set[str] = set()
         for name in given:
             needed.update(entries[name].about.needed)
@@ -462,7 +461,7 @@ def is_typed(name: str) -> bool:
     ctx = click.get_current_context(silent=True)
     if ctx is None:
         return False
-    return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    return name in ctx.meta[GIVEN]
 
 
 def refuse_beside(switch: str) -> None:
@@ -526,6 +525,23 @@ def _check_once(typed: Sequence[click.Parameter], ctx: click.Context) -> None:
                 f"{named(entry)} is given {typed.count(parameter)} times; give it once",
                 ctx,
             )
+
+
+def _given(values: Mapping[str, Any], order: Sequence[click.Parameter]) -> set[str]:
+    """Return the names of the parameters that stand on a command line. Releases of
+    click differ in whether an argument without a value is among them.
+
+    Args:
+        values: What the parser read, by name.
+        order: The parameters, as the parser met them.
+    """
+    names = set()
+    for parameter in order:
+        value = values[str(parameter.name)]
+        is_empty = value == () or not isinstance(value, (str, tuple))
+        if not (isinstance(parameter, click.Argument) and is_empty):
+            names.add(str(parameter.name))
+    return names
 
 
 def lists_of_call() -> list[list[str]]:

@@ -187,6 +187,9 @@ class Commands(click.Group):
             ctx: The context of the program.
             args: The words of the command line.
         """
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help())
+            ctx.exit(2)
         if args and args[0] not in ("--help", "-h", "--version"):
             args = [*_with_command(args[0], ctx.resilient_parsing), *args[1:]]
         return super().parse_args(ctx, args)
@@ -291,6 +294,8 @@ def styled(text: str, colour: str) -> str:
     return click.style(text, fg=colour)
 
 
+SIGPIPE = 13
+"""The number of the signal of a reader that went away; Windows has no name for it."""
 COMPLETE = "_RESCORE_COMPLETE"
 """Environment variable in which a shell asks click for what may follow on a command
 line.
@@ -312,9 +317,6 @@ def main() -> None:
     except UserError as error:
         hint = " (see --help)" if isinstance(error, OptionError) else ""
         _fail(f"{error}{hint}")
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message())
-        sys.exit(2)
     except click.ClickException as error:
         _fail(f"{error.format_message()} (see --help)")
     except KeyboardInterrupt:
@@ -400,7 +402,7 @@ def _fail_at(error: OSError) -> NoReturn:
     # Python would write the rest of the output when it ends, and fail again
     sys.stdout = None
     if isinstance(error, BrokenPipeError):  # the reader (head, less) went away
-        sys.exit(128 + signal.SIGPIPE)
+        sys.exit(128 + SIGPIPE)
     message = str(error.strerror or error)
     if error.filename:
         message = f"{error.filename}: {message}"

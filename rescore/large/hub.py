@@ -115,7 +115,7 @@ def _download(model: str, revision: str | None) -> Path:
         f"{model}: no such folder, and not in the Hugging Face cache"
         f" ({constants.HF_HUB_CACHE})"
     )
-    if constants.is_offline_mode():
+    if constants.HF_HUB_OFFLINE:
         raise UserError(
             f"{nowhere}; HF_HUB_OFFLINE is set, so that it is not"
             f" downloaded{suggestion}"

@@ -135,7 +135,7 @@ class ArpaModel:
         begins = np.zeros(len(words), dtype=bool)
         begins[starts[:-1]] = True
         for shorter, order in pairwise(self._orders):
-            history = np.concatenate([[-1], place[:-1]])
+            history = np.concatenate([[-1], place])[:-1]
             history[begins] = -1
             place = order.find(history * len(self._words) + words)
             place[(history < 0) | (words < 0)] = -1

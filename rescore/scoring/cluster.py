@@ -214,9 +214,10 @@ class Cluster:
             worker = self._loading.pop(reference)
             try:
                 facts = self._ray.get(reference)
-            except self._ray.exceptions.RayActorError:
+            except self._ray.exceptions.RayActorError as error:
                 raise UserError(
-                    "--engine ray: a worker died while it loaded its models; give fewer"
+                    "--engine ray: a worker died while it loaded its models"
+                    f" ({_last_line(error)}); if it had too little memory, give fewer"
                     " --workers"
                 ) from None
             except self._ray.exceptions.RayTaskError as error:
@@ -289,6 +290,8 @@ class Cluster:
         Results are taken in order, so a text that kills its worker is sent again before
         the texts behind it.
         """
+        if not questions:
+            return []
         where = (
             f"cannot score {counted(len(questions), 'text')}, the first is"
             f" {questions[0].text[:60]!r}"
@@ -399,7 +402,15 @@ def _user_error(error: Any) -> UserError:
     cause = getattr(error, "cause", None)
     if isinstance(cause, UserError):
         return cause
-    return UserError(f"--engine ray: {cause or error}")
+    return UserError(f"--engine ray: {_last_line(cause or error)}")
+
+
+def _last_line(error: object) -> str:
+    """Return what an error says at its end: messages of Ray hold the whole traceback
+    of a worker.
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return "".join(lines[-1:]) or type(error).__name__
 
 
 def _absolute(spec: str) -> str:

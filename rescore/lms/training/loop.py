@@ -31,6 +31,7 @@ from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import SentenceBatch
 from rescore.lms.training.objectives import Example, Objective, Task
+from rescore.lms.training.optimizers import optimizers, usual_optimizer
 from rescore.lms.training.options import NeuralOptions
 from rescore.lms.training.state import check_same, of_earlier, read_state
 
@@ -61,68 +62,6 @@ FORWARD = 0.5
 """The time of a token in a validation, as a share of its time in an update, before a
 validation was measured.
 """
-
-
-def optimizers(
-    network: Network, name: str, weight_decay: float, heads: nn.Module | None = None
-) -> list[torch.optim.Optimizer]:
-    """Return the optimizers of a training.
-
-    `muon` is Muon (Jordan et al. 2024) for the layers' matrices, and AdamW for
-    embeddings, biases and LayerNorm. Its updates are scaled to the size of AdamW's (Liu
-    et al. 2025, section 2.2), so one learning rate suits both. Weight decay is for
-    matrices only, as in BERT's optimiser.
-
-    Args:
-        network: The network.
-        name: `muon`, or `adamw` for AdamW alone.
-        weight_decay: Weight decay of matrices.
-        heads: Parameters of objectives, for AdamW; None for none.
-
-    Raises:
-        UserError: This version of PyTorch has no Muon.
-    """
-    matrices = []
-    embeddings = []
-    vectors = []
-    for parameter_name, value in network.named_parameters():
-        if value.dim() != 2:
-            vectors.append(value)
-        elif "embedding" in parameter_name:
-            embeddings.append(value)
-        else:
-            matrices.append(value)
-    for value in heads.parameters() if heads else ():
-        if value.dim() != 2:
-            vectors.append(value)
-        else:
-            embeddings.append(value)
-    if name != "muon":
-        return [_adamw([*matrices, *embeddings], vectors, weight_decay)]
-    return [_muon(matrices, weight_decay), _adamw(embeddings, vectors, weight_decay)]
-
-
-def _muon(matrices: list[nn.Parameter], weight_decay: float) -> torch.optim.Optimizer:
-    """Return Muon for matrices of layers."""
-    if not hasattr(torch.optim, "Muon"):
-        raise UserError(
-            f"PyTorch {torch.__version__} has no Muon; install 2.9 or later, or"
-            " give --optimizer adamw"
-        )
-    return torch.optim.Muon(
-        matrices, lr=0.0, weight_decay=weight_decay, adjust_lr_fn="match_rms_adamw"
-    )
-
-
-def _adamw(
-    matrices: list[nn.Parameter], vectors: list[nn.Parameter], weight_decay: float
-) -> torch.optim.Optimizer:
-    """Return AdamW, with weight decay for the matrices alone."""
-    groups = [
-        {"params": matrices, "weight_decay": weight_decay},
-        {"params": vectors, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=0.0, betas=(0.9, 0.999), eps=1e-6, fused=True)
 
 
 class Pace:
@@ -311,8 +250,9 @@ class Trainer:
         """The weights of the lowest validation loss, of an adaptation."""
         self.heads = nn.ModuleDict(_heads(self.tasks)).to(self.device)
         """The parameters of objectives, by the task."""
+        self.optimizer = options.optimizer or usual_optimizer()
         self.optimizers = optimizers(
-            network, options.optimizer, options.weight_decay, self.heads
+            network, self.optimizer, options.weight_decay, self.heads
         )
         self._model = network
         if self.device.type == "cuda":
@@ -324,6 +264,7 @@ class Trainer:
         texts = dict.fromkeys(task.corpus.fingerprint for task in self.schedule)
         found = {
             "tasks": " ".join(task.name for task in self.schedule),
+            "optimizer": self.optimizer,
             "network": asdict(self.network.config),
             "tokenizer": self.tokenizer.fingerprint,
             "text": " ".join(texts),

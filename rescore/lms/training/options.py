@@ -99,10 +99,10 @@ class NeuralOptions(TextOptions, TokenizerOptions):
         metavar="N",
         low=1,
     )
-    optimizer: str = option(
-        "muon",
+    optimizer: str | None = option(
+        None,
         "muon: Muon for the matrices of the layers, AdamW for the rest; adamw: AdamW"
-        " for all parameters.",
+        " for all parameters.  [default: muon; adamw if PyTorch has no Muon]",
         choices=("muon", "adamw"),
     )
     learning_rate: float | None = option(
