@@ -315,6 +315,11 @@ class SpeechModel(Streamed):
             encoder_outputs=heard, decoder_input_ids=prompt, use_cache=True
         )
         cache = getattr(result, cache_name(self._model))
+        if isinstance(cache, tuple):  # some models in transformers before 4.57
+            import transformers
+
+            kind: Any = transformers.EncoderDecoderCache
+            cache = kind.from_legacy_cache(cache)
         return _Prompted(heard, cache, result.logits[0, -1])
 
     def _batches(
