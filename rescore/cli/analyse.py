@@ -8,12 +8,14 @@ from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import OptionError
 from rescore.metrics.listed import LISTED
+from rescore.option_readers import options_of
 from rescore.options import written_file
+from rescore.parts import METRICS
 from rescore.pipeline import decide_all, expand, measure
 from rescore.plan import resolve
 from rescore.reports import analysis
 from rescore.reports.markup import write_json
-from rescore.tuning import suited
+from rescore.tuning import Weights, suited
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +46,8 @@ def command(
     """
     lists = inputs.read(own.nbest, need_references=True)
     loaded = suited(weights.load(), lists, weights.force_weights)
-    if "words" in config.measuring.values and not loaded.weighs(LISTED):
-        raise OptionError(
-            "--words is for weights with a bonus for listed words, which these are"
-            " not; leave it out"
-        )
+    if "words" in config.measuring.values:
+        _check_words_are_read(config, loaded)
     single = options.with_one_metric(options.configured(config, weights=weights))
     plan = resolve(single, lists, weights=loaded)
     expanded = list(expand(plan, lists))
@@ -58,3 +57,24 @@ def command(
     if own.output:
         write_json(result, own.output)
     options.show(analysis.render(result))
+
+
+def _check_words_are_read(config: RunConfig, weights: Weights) -> None:
+    """See that the metric, or a bonus for listed words, reads --words.
+
+    Args:
+        config: What was asked.
+        weights: The weights that decide.
+
+    Raises:
+        OptionError: Nothing reads it.
+    """
+    if weights.weighs(LISTED):
+        return
+    for name in config.metrics:
+        if "words" in [entry.name for entry in options_of(METRICS[name])]:
+            return
+    raise OptionError(
+        "--words is for --metric bwer and its like, or for weights with a bonus for"
+        " listed words; leave it out"
+    )
