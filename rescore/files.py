@@ -335,6 +335,33 @@ def remove_left(folder: Path) -> None:
                 path.unlink(missing_ok=True)
 
 
+def locked(folder: Path) -> int | None:
+    """Return a number that stands for a folder that this process alone may use, until
+    `os.close` of the number or the end of the process; None if another process has the
+    folder. Nothing is locked on Windows.
+
+    Args:
+        folder: The folder.
+    """
+    if os.name == "nt":
+        return os.open(os.devnull, os.O_RDONLY)
+    import fcntl  # absent on Windows
+
+    try:
+        number = os.open(folder, os.O_RDONLY)
+    except OSError:  # the other process has just removed it
+        return None
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(number)
+        return None
+    if not folder.exists():  # it was removed meanwhile
+        os.close(number)
+        return None
+    return number
+
+
 def _runs(process: int) -> bool:
     """Return whether a process of this number may run; always true on Windows, where
     asking would end it.

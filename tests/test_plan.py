@@ -314,7 +314,7 @@ def test_the_order_of_lists_changes_no_test(name: str, by_speaker: bool) -> None
         row = figures.row("", figures.at(last), figures.of(first_pass(lists).texts))
         one = [replace(nbest, hypotheses=nbest.hypotheses[-1:]) for nbest in lists]
         systems = compare_outputs([("a", lists), ("b", one)], metric, test)
-        rows.append((row.value, row.interval, row.p_value, systems.rows))
+        rows.append((row.value, row.interval, row.p_value, systems.systems))
     assert rows[0] == rows[1] == rows[2]
 
 

@@ -17,6 +17,7 @@ from rescore.cli.train import trained_kinds
 from rescore.config import RunConfig
 from rescore.errors import OptionError, UserError
 from rescore.metrics import Normaliser
+from rescore.metrics.steps import STEPS
 from rescore.option_readers import check_read, options_of
 from rescore.options import Field, Option, OptionValues, flattened
 from rescore.parts import DECISIONS, FORMATS, METRICS
@@ -81,8 +82,8 @@ def entries_of(command: click.Command) -> dict[str, Field]:
 
 
 COMMANDS = commands()
-BY_PREFIX = {"whisper_english", "whisper_basic", "unicode_basic", "numbers"}
-"""Options that are read by a name that code puts together."""
+BY_PREFIX = {step.name for step in STEPS}
+"""Options that are read by a name of a table."""
 
 
 def read_names() -> set[str]:

@@ -152,7 +152,9 @@ class Normaliser(Declared):
         made: Sequence[Function] | None = self.__dict__.get("_made")
         if made is None:
             made = functions(self._steps, self.case_sensitive)
-            if self.looks_across:
+            if any(step.drops_brackets for step, _ in self._steps):
+                made = [_with_closed_brackets, *made]
+            elif self.looks_across:
                 made = [_in_one_line, *made]
             # slots=True leaves the dictionary of the base class
             object.__setattr__(self, "_made", made)
@@ -299,6 +301,33 @@ EXACT = Normaliser(case_sensitive=True)
 def _in_one_line(text: str) -> str:
     """Return the lines of a text in one line, with single blanks."""
     return " ".join(text.split())
+
+
+CLOSED = re.compile(r"[<\[][^>\]]*[>\]]|\([^)]*\)")
+"""A text in brackets, as Whisper's normalisers remove it."""
+BRACKETS = re.compile(r"[][<>()]")
+
+
+def _with_closed_brackets(text: str) -> str:
+    """Return the lines of a text in one line. If it has several lines, such as the
+    pieces of a recording, brackets that are not closed in their line become blanks:
+    what stands between two pieces is no text in brackets.
+    """
+    lines = text.splitlines()
+    if len(lines) > 1:
+        text = " ".join(map(_without_open_brackets, lines))
+    return _in_one_line(text)
+
+
+def _without_open_brackets(line: str) -> str:
+    """Return a line with blanks for the brackets that are not closed in it."""
+    parts = []
+    end = 0
+    for closed in CLOSED.finditer(line):
+        parts.append(BRACKETS.sub(" ", line[end : closed.start()]))
+        parts.append(closed[0])
+        end = closed.end()
+    return "".join([*parts, BRACKETS.sub(" ", line[end:])])
 
 
 def paired_words(

@@ -62,6 +62,8 @@ class Step:
     """The place in signatures: of two steps, the one with the lower number is first."""
     removes_signs: bool = False
     """Whether punctuation and symbols go."""
+    drops_brackets: bool = False
+    """Whether texts in brackets go."""
     hold: Function | None = None
     """Writes the signs that the step reads as letters, so that steps that remove signs
     leave them. These steps run ahead of this step, and once more behind it.
@@ -267,6 +269,7 @@ STEPS: tuple[Step, ...] = (
         version_of=_version(whisper),
         before=("drop_apostrophes",),  # contractions are told by them
         across=True,
+        drops_brackets=True,
         signed=6,
     ),
     Step(
@@ -275,6 +278,7 @@ STEPS: tuple[Step, ...] = (
         version_of=_version(open_asr),
         before=("drop_apostrophes",),
         across=True,
+        drops_brackets=True,
         signed=8,
     ),
     Step(
@@ -295,6 +299,7 @@ STEPS: tuple[Step, ...] = (
         version_of=_version(whisper),
         before=("drop_punctuation",),  # texts in brackets are told by them
         across=True,
+        drops_brackets=True,
         signed=7,
         removes_signs=True,
     ),

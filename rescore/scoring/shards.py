@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 
 from rescore import formats
 from rescore.errors import UserError, counted
-from rescore.files import make_folder, remove_left
+from rescore.files import locked, make_folder, remove_left, temporary_path
 from rescore.formats import ReadOptions, audio, native
 from rescore.formats.source import Source
 from rescore.keys import Difference, Key, differences, digest_of
@@ -61,6 +63,13 @@ class Shards:
         self._again = 0
         """Number of windows that an earlier run made of something else."""
         make_folder(self._folder, str(self._folder))
+        lock = locked(self._folder)
+        self._unlock: Callable[[], object] = _nothing
+        if lock is not None:
+            self._unlock = weakref.finalize(self, os.close, lock)
+        else:  # another process writes this output, and its parts are its own
+            self._folder = temporary_path(self._folder)
+            make_folder(self._folder, str(self._folder))
         remove_left(self._folder)
         remove_left(Path(output).absolute().parent)
         self._earlier = _keys_by_place(self._folder / KEYS)
@@ -172,6 +181,7 @@ class Shards:
         for path in self._folder.iterdir():
             if (NAME.fullmatch(path.name) or path.name == KEYS) and path.is_file():
                 path.unlink()
+        self._unlock()
         try:
             self._folder.rmdir()
         except OSError:
@@ -184,6 +194,10 @@ class Shards:
         """Yield the lists of all shards."""
         for path in self._paths:
             yield from native.read(Source(path), ReadOptions())
+
+
+def _nothing() -> None:
+    """Unlock what is not locked."""
 
 
 def _keys_by_place(path: Path) -> dict[str, Key]:

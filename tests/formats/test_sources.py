@@ -61,7 +61,9 @@ def test_sources_with_ids(rescore: Run, tmp_path: Path) -> None:
         formats.read([tmp_path / "l.jsonl"], sources=tmp_path / "text")
     (tmp_path / "t.csv").write_text("name,text\nu1,a\n", encoding="utf-8")
     assert_one_line_error(
-        rescore("convert", "l.jsonl", "--src", "t.csv"), "t.csv: ", "columns id and src"
+        rescore("convert", "l.jsonl", "--src", "t.csv"),
+        "t.csv: ",
+        "which column has",
     )
 
 

@@ -65,6 +65,7 @@ from rescore.parts import (
     KINDS,
     LESSONS,
     METRICS,
+    STEPS,
     STYLES,
     TESTS,
     Registry,
@@ -80,7 +81,7 @@ from tests.laws.test_round_trip import LISTS as ROUND_TRIPS
 PLUGIN = ROOT / "examples" / "plugin"
 TABLES: tuple[Registry[Any], ...] = (
     *(FORMATS, KINDS, LESSONS, EXPANSIONS, FEATURES, METRICS, DECISIONS, TESTS),
-    *(STYLES, COMMANDS),
+    *(STYLES, COMMANDS, STEPS),
 )
 SECONDS = 30
 """Time of the processor that a line may take."""

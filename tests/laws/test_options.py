@@ -862,7 +862,7 @@ SOURCES = {"wer": None, "bleu": "a source"}
 """The source texts of lists, by the metric that they have by default."""
 
 
-VALUES = {
+SWITCHES = {
     "open_asr": "en",
     "numbers": "en",
     "language": "tr",
@@ -881,7 +881,7 @@ def test_a_metric_reads_an_option_or_it_is_refused(
     """Of the default metric as of a metric that the user names."""
     values: dict[str, Any] = {option: "jiwer" if option == "align" else "char"}
     if option in FLAGS:
-        value = VALUES.get(option, True)
+        value = SWITCHES.get(option, True)
         values = {"normaliser": Normaliser(**{option: value})}
     if option == "words":
         return  # the bonus of words reads the file under every metric

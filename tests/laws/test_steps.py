@@ -201,8 +201,10 @@ def test_own_substitutions(rescore: Run, tmp_path: Path) -> None:
         assert done.returncode == 2 and message in done.stderr, done.stderr
 
 
-WHOLE = "gonna cost twenty five [a lot] of owls"
-"""A recording with something for each step that looks across words."""
+WHOLE = "gonna cost twenty five [laughs] of owls now"
+"""A recording with something for each step that looks across words. A text in brackets
+stands in one line: what stands between two pieces is none (tests/asr/test_whole.py).
+"""
 
 
 def cuts(words: list[str]) -> list[str]:

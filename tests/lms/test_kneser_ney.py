@@ -156,10 +156,8 @@ def test_training_without_kenlms_programs(
     rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
-    (tmp_path / "lm").mkdir()
-    (tmp_path / "lm" / "lm.binary").write_bytes(b"of an earlier training")
-    train = ("train", "--lm", "ngram", "-o", "3", "--text", "t.txt", "--out", "lm")
-    done = rescore(*train, "--prune", "0,0,1", "--discount-fallback")
+    train = ("train", "--lm", "ngram", "-o", "3", "--text", "t.txt", "--out")
+    done = rescore(*train, "lm", "--prune", "0,0,1", "--discount-fallback")
     assert done.returncode == 0 and "lmplz is not on PATH" in done.stderr
     assert sorted(path.name for path in (tmp_path / "lm").iterdir()) == [
         "README.md",
@@ -174,13 +172,13 @@ def test_training_without_kenlms_programs(
     ]
     assert scores.sum == pytest.approx(definition.sum, abs=1e-3)
     assert_one_line_error(
-        rescore(*train, "--prune", "1,0"), "--prune 1,0: no number may be less"
+        rescore(*train, "two", "--prune", "1,0"), "--prune 1,0: no number may be less"
     )
     assert_one_line_error(
-        rescore(*train, "--prune", "0,0,0,1"), "4 numbers for n-grams of order 3"
+        rescore(*train, "two", "--prune", "0,0,0,1"), "4 numbers for n-grams of order 3"
     )
     monkeypatch.setattr(kneser_ney, "MAX_WORDS", 3)
-    done = rescore(*train)
+    done = rescore(*train, "two")
     assert (
         done.returncode == 2
         and "takes KenLM's lmplz" in done.stderr

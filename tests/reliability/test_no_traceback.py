@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -418,7 +419,7 @@ def test_a_full_disk_in_training(tmp_path: Path) -> None:
     )
 
 
-def test_sigterm_leaves_nothing(tmp_path: Path) -> None:
+def test_sigterm_leaves_finished_parts_alone(tmp_path: Path) -> None:
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     process = subprocess.Popen(
         [
@@ -445,15 +446,15 @@ def test_sigterm_leaves_nothing(tmp_path: Path) -> None:
         )
     process.stdin.flush()
     deadline = time.monotonic() + 300
-    while (
-        not any(path.suffix == ".tmp" for path in tmp_path.iterdir())
-        and time.monotonic() < deadline
-    ):
+    parts = tmp_path / "out.jsonl.shards"
+    while not list(parts.glob("0*.jsonl")) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGTERM)
     process.stdin.close()
     assert process.wait(timeout=300) == 143
-    assert [path.name for path in tmp_path.iterdir()] == ["lm.arpa"]
+    left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    finished = {name for name in left if re.fullmatch(r"0\d+-[0-9a-f]+\.jsonl", name)}
+    assert finished and left - finished <= {"lm.arpa", "keys.jsonl"}
 
 
 def test_outputs(rescore: Run, tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ def test_it_trains_each_kind_that_predicts_tokens(
     other = rescore(
         *train, "--hypernym-rate", "0.5", "--steps", "13", "--out", "lm", "--resume"
     )
-    assert other.returncode == 2 and "made with hypernym_rate None" in other.stderr
+    assert other.returncode == 2 and "made with hypernym-rate none" in other.stderr
 
 
 def test_without_steps_of_classes_a_training_is_as_without_the_lesson(
