@@ -149,8 +149,8 @@ def test_a_line_a_minute(
     assert [record.getMessage() for record in caplog.records] == [
         # the clock starts with the first scores; the first line comes soon
         "score tta: 2,000 of 10,000 hyp, 32 a second, 4 minutes to go",
-        # a line a minute, on average from the start on
-        "score tta: 9,990 of 10,000 hyp, 74 a second, 1 second to go",
+        # then a line a minute, on average from the start on
+        "score tta: 6,000 of 10,000 hyp, 53 a second, 1 minute to go",
     ]
 
 

@@ -198,6 +198,7 @@ def test_parts_of_other_settings(
         path, key = shards._to_write.popleft()
         formats.write([one.nbest for one in window], str(path))
         shards._note(path, key)
+    del shards  # which has the folder for itself
     assert is_reused(output, made_by, placed)
     assert not is_reused(output, now, placed)
     [different] = keys.differences(made_by, now)

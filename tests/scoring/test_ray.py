@@ -427,8 +427,10 @@ def test_shards_that_are_there_are_not_made_again(tmp_path: Path) -> None:
         path = first.add(window)
         assert path is not None
         formats.write([placed.nbest for placed in window], str(path))
+    del first  # which had the folder for itself
     again = Shards(output, {"lm": "a"})
     assert [again.add(window) is None for window in windows] == [True] * 4 + [False] * 2
+    del again
     other = Shards(output, {"lm": "b"})
     paths = [other.add(window) for window in windows]
     assert None not in paths
@@ -463,6 +465,7 @@ def test_shards_of_other_questions_are_made_again(tmp_path: Path) -> None:
     first = shards.add(asked[:1])
     assert first is not None
     formats.write([nbest], str(first))
+    del shards  # which had the folder for itself
     again = [
         Shards(str(tmp_path / "out.jsonl"), {"lm": "model"}).add([placed])
         for placed in asked
