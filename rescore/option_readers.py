@@ -64,6 +64,16 @@ def options_of(part: Any) -> list[Field]:
     return list(flattened(part.Options.declared()))
 
 
+def reads(part: Any, name: str) -> bool:
+    """Return whether a part declares an option.
+
+    Args:
+        part: A part of any table.
+        name: The field of the option.
+    """
+    return any(entry.name == name for entry in options_of(part))
+
+
 def flags_set(table: Registry[Any], given: OptionValues) -> dict[str, str]:
     """Return the options of a table's parts that are set, as users type them, by name.
 

@@ -8,7 +8,7 @@ from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import OptionError
 from rescore.metrics.listed import LISTED
-from rescore.option_readers import options_of
+from rescore.option_readers import reads
 from rescore.options import written_file
 from rescore.parts import METRICS
 from rescore.pipeline import decide_all, expand, measure
@@ -71,9 +71,8 @@ def _check_words_are_read(config: RunConfig, weights: Weights) -> None:
     """
     if weights.weighs(LISTED):
         return
-    for name in config.metrics:
-        if "words" in [entry.name for entry in options_of(METRICS[name])]:
-            return
+    if any(reads(METRICS[name], "words") for name in config.metrics):
+        return
     raise OptionError(
         "--words is for --metric bwer and its like, or for weights with a bonus for"
         " listed words; leave it out"

@@ -15,7 +15,7 @@ from rescore.metrics import Metric
 from rescore.metrics.base import SESSION
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
-from rescore.option_readers import options_of
+from rescore.option_readers import reads
 from rescore.options import Declared, flattened, option, written_file
 from rescore.parts import METRICS, SESSIONS, TESTS, WHOLE, resolve
 from rescore.plan import resolve as plan_of
@@ -227,6 +227,6 @@ def _listed_metrics() -> list[str]:
     """Return the metrics that tell the words of --words from other words."""
     listed = []
     for name, metric in METRICS.loaded():
-        if "words" in [entry.name for entry in options_of(metric)]:
+        if reads(metric, "words"):
             listed.append(name)
     return listed
