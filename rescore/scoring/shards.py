@@ -197,7 +197,7 @@ class Shards:
 
 
 def _nothing() -> None:
-    """Unlock what is not locked."""
+    """Do nothing: the folder is not locked."""
 
 
 def _keys_by_place(path: Path) -> dict[str, Key]:

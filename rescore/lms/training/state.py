@@ -22,7 +22,7 @@ ADJUSTABLE = (
     *("learning_rate", "dropout", "weight_decay", "warmup", "decay", "precision"),
     *("steps", "minutes"),
 )
-"""The options that a resumed training may change, which is told."""
+"""The options that a resumed training may change; a line names each change."""
 LENGTH = ("steps", "minutes")
 """Options of these that a user changes to train for longer."""
 
