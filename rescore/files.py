@@ -22,7 +22,7 @@ import socket
 import stat
 import sys
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -437,9 +437,9 @@ class _Waiting:
     """The outputs of the command: files, and folders of files."""
     ready: dict[Path, Path] = field(default_factory=dict)
     """The temporary path of each complete output."""
-    read: set[Identity] = field(default_factory=set)
+    read: dict[Identity, Path] = field(default_factory=dict)
     """The files that the command has read."""
-    written: set[Identity] = field(default_factory=set)
+    written: dict[Identity, Path] = field(default_factory=dict)
     """The files whose places outputs will take."""
 
     def holds(self, path: Path) -> bool:
@@ -447,9 +447,12 @@ class _Waiting:
         return not self.outputs.isdisjoint((path, *path.parents))
 
     def note(
-        self, path: Path, own: set[Identity], others: Collection[Identity]
+        self, path: Path, own: dict[Identity, Path], others: Mapping[Identity, Path]
     ) -> None:
         """Add a file to the files that are read or to the files that are written.
+
+        A system gives the identity of a removed file to a new one: another process may
+        have replaced the file that was noted, so its path is asked once more.
 
         Raises:
             UserError: The file is among the others, too.
@@ -457,11 +460,11 @@ class _Waiting:
         file = identity(path)
         if file is None:
             return
-        if file in others:
+        if file in others and identity(others[file]) == file:
             raise UserError(
                 f"{path}: is read, and an output would write over it; give another file"
             )
-        own.add(file)
+        own[file] = path
 
     def place(self) -> None:
         """Let each output take its place."""
@@ -563,7 +566,7 @@ def together(paths: Collection[str]) -> Iterator[None]:
         remove_left(folder)
     waiting = _Waiting(frozenset(places))
     for path in paths:
-        waiting.note(Path(path), waiting.written, ())
+        waiting.note(Path(path), waiting.written, {})
     token = _WAITING.set(waiting)
     try:
         try:

@@ -212,3 +212,17 @@ def test_a_file_of_an_output_folder_is_an_output(
         note_read(file)
     assert file.read_text() == "old"
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_another_process_may_replace_an_output(tmp_path: Path) -> None:
+    """The system may give the identity of the replaced file to a file that is read."""
+    output, other, read = tmp_path / "output", tmp_path / "other", tmp_path / "read"
+    output.write_text("old")
+    other.write_text("other")
+    with together([str(output)]):
+        read.hardlink_to(output)
+        other.replace(output)
+        note_read(read)
+        with opened(str(output)) as stream:
+            stream.write("new")
+    assert output.read_text() == "new" and read.read_text() == "old"
