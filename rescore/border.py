@@ -22,10 +22,9 @@ from rescore.lms import ComputeOptions, LanguageModel, load, single_specs
 from rescore.lms.cache import Cached
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
-from rescore.metrics.listed import WordList
 from rescore.metrics.normalise import FLAGS
 from rescore.nbest import Header, Hypothesis, NbestList, check_scores
-from rescore.options import Field, OptionValues, flattened, read_content
+from rescore.options import Field, OptionValues, flattened
 from rescore.refusals import OF_LOADING, TABLES, check_loading, check_road
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 
@@ -345,17 +344,18 @@ def config_of(
         UserError: A name is unknown or has no meaning on this road, or a value is not
             one that the option takes.
     """
-    _check_kinds(
-        metric,
-        {**others, "decision": decision, "words": words, "normaliser": normaliser},
-    )
+    _check_own_parts(metric, decision, normaliser)
     named = {"metric": metric, "decision": decision, "words": words}
     arguments = {**named, "normaliser": normaliser, **others}
     given = {name: value for name, value in arguments.items() if value is not None}
     of_parts = check_road(road, given)
-    fields_given = {
-        name: value for name, value in given.items() if name not in of_parts
-    }
+    own = {entry.name: entry for entry in RunConfig.all_fields()}
+    fields_given: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in own:
+            fields_given[name] = own[name].of_python(value)
+        elif name not in of_parts:
+            fields_given[name] = value
     tables = _tables_of_parts(given, of_parts)
     chosen = fields_given.pop("normaliser", Normaliser())
     switches = OptionValues(**tables.pop("normaliser")).of(Normaliser)
@@ -375,7 +375,6 @@ def config_of(
         fields_given["metrics"] = (fields_given.pop("metric"),)
     if "decision" in fields_given:
         fields_given["decide"] = fields_given.pop("decision")
-    fields_given["columns"] = tuple(others.get("columns") or ())
     return RunConfig(**fields_given)
 
 
@@ -394,7 +393,7 @@ def _tables_of_parts(
         table = table_of[name]
         if name in FLAGS and table == "measuring":
             table = "normaliser"
-        tables[table][name] = _as_read(entry, given[name])
+        tables[table][name] = entry.of_python(given[name])
     return tables
 
 
@@ -407,27 +406,19 @@ def _table_of_each_option() -> dict[str, str]:
     return tables
 
 
-def _check_kinds(metric: Any, others: Mapping[str, Any]) -> None:
-    """Refuse values of the wrong kind, which would be read letter by letter.
+def _check_own_parts(metric: Any, decision: Any, normaliser: Any) -> None:
+    """See that parts are named, and say how a part of the caller's own gets a name.
 
     Raises:
-        UserError: There is such a value.
+        UserError: A metric or a decision is given as something else, or a normaliser is
+            none.
     """
-    columns = others.get("columns")
-    if isinstance(columns, str):
-        raise UserError(
-            f"columns is the text {columns!r}; give a list of names, such as"
-            f" [{columns!r}]"
-        )
-    if columns is not None:
-        checked_texts("tune", "columns", columns)
-    normaliser = others.get("normaliser")
     if not isinstance(normaliser, Normaliser | None):
         raise UserError(
             f"normaliser is {normaliser!r:.60}; give a rescore.Normaliser, such as"
             " rescore.Normaliser(drop_punctuation=True)"
         )
-    for name, value in (("metric", metric), ("decision", others.get("decision"))):
+    for name, value in (("metric", metric), ("decision", decision)):
         if not isinstance(value, str | None):
             table, base = OWN_PARTS[name]
             raise UserError(
@@ -435,13 +426,3 @@ def _check_kinds(metric: Any, others: Mapping[str, Any]) -> None:
                 f' own, call rescore.parts.{table}.register("NAME", CLASS) with a'
                 f" subclass of {base}"
             )
-    words = others.get("words")
-    if not isinstance(words, str | Path | WordList | None):
-        raise UserError(f"words is {words!r:.60}; give the path of a file")
-
-
-def _as_read(entry: Field, value: Any) -> Any:
-    """Return the value of an option of a part: of a path, what the option reads."""
-    if entry.about.read and entry.about.reads and isinstance(value, str | Path):
-        return read_content(entry.about, value)
-    return value

@@ -35,7 +35,7 @@ def _bonus(text: str) -> bool | float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{text}: neither tune nor off nor a number") from None
+        raise ValueError(f"{text!r} is neither tune nor off nor a number") from None
 
 
 def bonus_option(help: str, **about: Any) -> Any:  # noqa: A002 (as click calls it)

@@ -24,9 +24,8 @@ from collections.abc import (
 )
 from dataclasses import MISSING, dataclass, field, fields, replace
 from functools import cache
-from numbers import Integral, Real
 from pathlib import Path
-from types import MappingProxyType, UnionType
+from types import MappingProxyType
 from typing import (
     Any,
     ClassVar,
@@ -37,9 +36,10 @@ from typing import (
     get_type_hints,
 )
 
-from rescore.errors import UserError
+from rescore.errors import OptionError, UserError, did_you_mean
 from rescore.files import parsed, sha256
 from rescore.parts import Registry
+from rescore.values import Range, in_words, is_of_kind, kind_of, of_text
 
 Group = TypeVar("Group")
 
@@ -161,40 +161,6 @@ class Option:
             return None
         return self.choices()
 
-    def check(self, name: str, value: Any) -> None:
-        """Raise an error for a value that the option does not take.
-
-        Args:
-            name: The name of the field.
-            value: The value; NaN is in no range.
-
-        Raises:
-            UserError: The value is none of the choices, or out of range.
-        """
-        choices = self.choices
-        if isinstance(choices, Registry):
-            choices.check(value)
-        elif isinstance(choices, tuple) and choices and value not in choices:
-            raise UserError(
-                f"{self.flag(name)} {value}: expected one of {', '.join(choices)}"
-            )
-        if not self._in_range(value):
-            raise UserError(f"{self.flag(name)} {value}: expected {self._range()}")
-
-    def _in_range(self, value: Any) -> bool:
-        """Return whether a value is a number that the option takes."""
-        high_enough = self.low is None or value >= self.low
-        low_enough = self.high is None or value <= self.high
-        return high_enough and low_enough
-
-    def _range(self) -> str:
-        """Return the numbers that the option takes, in words."""
-        if self.low is None:
-            return f"a number up to {self.high:g}"
-        if self.high is None:
-            return f"a number from {self.low:g} on"
-        return f"a number from {self.low:g} to {self.high:g}"
-
     def flag(self, name: str) -> str:
         """Return the option as users type it, such as `--max-tokens`.
 
@@ -265,68 +231,110 @@ class Field(NamedTuple):
     """Its type."""
     default: Any
 
-    def check(self, value: Any) -> None:
+    @property
+    def range(self) -> Range:
+        """The numbers that the option takes."""
+        return Range(self.about.low, self.about.high)
+
+    def named(self, python: bool = False) -> str:
+        """Return the option, or the argument of a command, as users know it.
+
+        Args:
+            python: Whether it is an argument of a function.
+        """
+        if python:
+            return self.name
+        if self.about.argument:
+            return (self.about.metavar or self.name).strip("[.]")
+        return self.about.flag(self.name)
+
+    def of_text(self, text: str) -> Any:
+        """Return the value that a user typed; `check` says whether the option takes it.
+
+        Args:
+            text: What was typed.
+
+        Raises:
+            OptionError: The text says no value of this option.
+        """
+        table = self.about.table
+        kind = kind_of(self.hint).type
+        try:
+            if self.about.parse:
+                return self.about.parse(text)
+            if table is not None:
+                return table.check(text)
+        except (ValueError, UserError) as error:
+            raise OptionError(f"{self.named()}: {error}") from None
+        try:
+            return of_text(text, kind)
+        except ValueError:
+            expected = in_words(kind, self.range)
+            raise OptionError(f"{self.named()} {text}: expected {expected}") from None
+
+    def of_python(self, value: Any) -> Any:
+        """Return the value that a function was given: a list, or the path of a file or
+        its content.
+
+        Args:
+            value: The value.
+
+        Raises:
+            OptionError: The option does not take it.
+            UserError: The file cannot be read.
+        """
+        kind = kind_of(self.hint)
+        if kind.several and isinstance(value, list):
+            value = tuple(value)
+        if isinstance(value, str) and kind.type is Path:
+            value = Path(value)
+        if self.about.read and self.about.reads and isinstance(value, str | Path):
+            return read_content(self.about, value)
+        self.check(value, python=True)
+        return value
+
+    def check(self, value: Any, python: bool = False) -> None:
         """Raise an error for a value that the option does not take.
 
         Args:
             value: The value, or a tuple of values; None is the value of an option that
                 is not set.
+            python: Whether the message names the option as Python does.
 
         Raises:
-            UserError: A value is none of the choices, or out of range.
+            OptionError: A value is of another kind, none of the choices, or out of
+                range.
         """
         if value is None:
             return
         if not is_of_kind(value, self.hint):
-            raise UserError(
-                f"{self.about.flag(self.name)} {value!r:.60}: expected"
-                f" {_in_words(self.hint)}"
+            expected = in_words(self.hint, self.range)
+            if self.about.reads and self.about.read:
+                expected = "the path of a file"
+            raise OptionError(
+                f"{self.named(python)} {value!r:.60}: expected {expected}"
             )
         values = value if type(value) is tuple else (value,)
         for element in values:
-            self.about.check(self.name, element)
+            self._check_one(element, python)
 
+    def _check_one(self, value: Any, python: bool) -> None:
+        """See that a value is one of the choices, and in the range.
 
-_PLAIN: dict[Any, tuple[type, str]] = {
-    str: (str, "a text"),
-    float: (Real, "a number"),
-    int: (Integral, "a whole number"),
-    bool: (bool, "true or false"),
-    type(None): (type(None), ""),
-    tuple[str, ...]: (tuple, "texts"),
-    tuple[float, ...]: (tuple, "numbers"),
-}
-"""The types of options whose values are checked: what a value must be, and this in
-words.
-"""
-
-
-def is_of_kind(value: Any, hint: Any) -> bool:
-    """Return whether a value may have a type; True for a type that is not in `_PLAIN`.
-
-    Args:
-        value: The value.
-        hint: The type, or a union of types.
-    """
-    for part in get_args(hint) if isinstance(hint, UnionType) else (hint,):
-        if part not in _PLAIN:
-            return True
-        kind, _ = _PLAIN[part]
-        wrong_kind: bool = not isinstance(value, kind)
-        if wrong_kind or (kind is Real and isinstance(value, bool)):
-            continue
-        if kind is not tuple:
-            return True
-        (item, _) = get_args(part)
-        if all(is_of_kind(element, item) for element in value):
-            return True
-    return False
-
-
-def _in_words(hint: Any) -> str:
-    """Return the types of a hint in words."""
-    parts = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    return " or ".join(filter(None, (_PLAIN[part][1] for part in parts)))
+        Raises:
+            OptionError: It is not.
+        """
+        choices = self.about.choices
+        if isinstance(choices, Registry):
+            choices.check(value)
+        elif isinstance(choices, tuple) and choices and value not in choices:
+            raise OptionError(
+                f"{self.named(python)} {value}: expected one of {', '.join(choices)}"
+                f"{did_you_mean(str(value), choices)}"
+            )
+        if not self.range.holds(value):
+            expected = in_words(kind_of(self.hint).type, self.range)
+            raise OptionError(f"{self.named(python)} {value}: expected {expected}")
 
 
 class Declared:
@@ -355,6 +363,13 @@ class Declared:
         """Return the fields that are options; those of base classes come first."""
         return _declared(cls)  # type: ignore[arg-type]  # a class is hashable
 
+    @classmethod
+    def all_fields(cls) -> tuple[Field, ...]:
+        """Return all fields: those that Python alone can set are declared by their type
+        and default.
+        """
+        return _fields(cls)  # type: ignore[arg-type]
+
 
 @dataclass(frozen=True, kw_only=True)
 class NoOptions(Declared):
@@ -364,26 +379,32 @@ class NoOptions(Declared):
 @cache
 def _declared(cls: type[Any]) -> tuple[Field, ...]:
     """Return the fields of a dataclass that are options."""
+    options = {entry.name for entry in fields(cls) if "option" in entry.metadata}
+    every: tuple[Field, ...] = _fields(cls)  # type: ignore[arg-type]
+    return tuple(entry for entry in every if entry.name in options)
+
+
+@cache
+def _fields(cls: type[Any]) -> tuple[Field, ...]:
+    """Return the fields of a dataclass."""
     owner: dict[str, type[Declared]] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, Declared):
             owner |= dict.fromkeys(vars(base).get("__annotations__", {}), base)
     hints = get_type_hints(cls)
-    declared = []
+    every = []
     for entry in fields(cls):
-        about = entry.metadata.get("option")
-        if about is None:
-            continue
+        about = entry.metadata.get("option", Option())
         group = owner[entry.name]
-        option_field = Field(
+        described = Field(
             entry.name,
             title=about.group or group.title,
             about=replace(about, common=about.common or group.common),
             hint=hints[entry.name],
             default=None if entry.default is MISSING else entry.default,
         )
-        declared.append(option_field)
-    return tuple(declared)
+        every.append(described)
+    return tuple(every)
 
 
 def _inner(entry: Field) -> list[Field]:

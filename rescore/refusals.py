@@ -208,13 +208,13 @@ def _check_needed(
         if suited and any(map(suited.test, several(values.get(other.name)))):
             return
         if suited:
-            wanted.append(f"{named(other, python)} {suited.values()}")
+            wanted.append(f"{other.named(python)} {suited.values()}")
             continue
         if _has_value(values.get(other.name), allowed):
             return
         wanted.append(_wanted(other, allowed, python))
     if needed:
-        raise OptionError(f"{named(entry, python)} needs {' or '.join(wanted)}")
+        raise OptionError(f"{entry.named(python)} needs {' or '.join(wanted)}")
 
 
 def _has_value(value: Any, allowed: Collection[str]) -> bool:
@@ -230,26 +230,12 @@ def _has_value(value: Any, allowed: Collection[str]) -> bool:
 
 def _wanted(entry: Field, allowed: Sequence[str], python: bool) -> str:
     """Return a needed option as a user should give it."""
-    name = named(entry, python)
+    name = entry.named(python)
     if allowed:
         return f"{name} {' or '.join(allowed)}"
     if python or not entry.about.metavar:
         return name
     return f"{name} {entry.about.metavar}"
-
-
-def named(entry: Field, python: bool = False) -> str:
-    """Return an option, or an argument of a command, as users know it.
-
-    Args:
-        entry: The option.
-        python: Whether it is an argument of a function.
-    """
-    if python:
-        return entry.name
-    if entry.about.argument:
-        return (entry.about.metavar or entry.name).strip("[.]")
-    return entry.about.flag(entry.name)
 
 
 def check_loading(lm: str, computing: ComputeOptions) -> None:
@@ -293,8 +279,8 @@ def check_beside(
             continue
         for other in given:
             if read.isdisjoint((other, entries[other].title)):
-                flag = named(entries[other])
-                raise OptionError(takes_no(f"{command} {named(entry)}", flag))
+                flag = entries[other].named()
+                raise OptionError(takes_no(f"{command} {entry.named()}", flag))
 
 
 def refuse_tuning(config: RunConfig) -> None:

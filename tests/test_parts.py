@@ -612,7 +612,8 @@ def test_an_option_of_a_decision(
         rescore("run", lists, "--place", "2"), "--place needs --decide nth"
     )
     assert_one_line_error(
-        rescore("run", lists, "--decide", "nth", "--place", "0"), "is not in the range"
+        rescore("run", lists, "--decide", "nth", "--place", "0"),
+        "--place 0: expected a whole number from 1 on",
     )
     tuned = rescore(*("tune", lists, "--decide", "nth", "--place", "2", "-o", "w.json"))
     assert tuned.returncode == 0, tuned.stderr

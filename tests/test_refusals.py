@@ -28,7 +28,6 @@ from rescore.refusals import (
     check_files,
     check_needs,
     check_road,
-    named,
 )
 from tests.sources import PACKAGE, nodes
 
@@ -160,7 +159,7 @@ def test_an_option_without_what_it_needs_is_refused(
 ) -> None:
     entries = entries_of(command)
     for entry in entries.values():
-        flag = named(entry)
+        flag = entry.named()
         needed = [other for other in entry.about.needed if other in entries]
         assert needed or not entry.about.needs, f"{flag} needs no option of {name}"
         alone = dict.fromkeys(entries) | {entry.name: True}
@@ -213,7 +212,7 @@ def test_an_option_acts_beside_another_or_is_refused(name: str, switch: str) -> 
         if {other, entry.title} & {switch, *about.reads_only}:
             check_beside(name, entries, given, values)
             continue
-        message = f"{name} {named(entries[switch])} takes no {named(entry)}"
+        message = f"{name} {entries[switch].named()} takes no {entry.named()}"
         with pytest.raises(OptionError, match=f"^{message}$"):
             check_beside(name, entries, given, values)
         check_beside(name, entries, given, values | {switch: False})
@@ -233,7 +232,7 @@ def test_a_part_reads_an_option_or_the_message_names_parts_that_do(
         read[name] = set()
         for entry in options_of(part):
             read[name].add(entry.name)
-            flags[entry.name] = named(entry)
+            flags[entry.name] = entry.named()
     assert flags
     for name in table:
         for option, flag in flags.items():

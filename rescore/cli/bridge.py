@@ -11,17 +11,14 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from types import NoneType
-from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, get_origin, get_type_hints
 
 import click
 
-from rescore.errors import UserError
 from rescore.files import together
 from rescore.options import Declared, Field, Option, flattened, made, several
-from rescore.parts import Registry
-from rescore.refusals import Typed, check_beside, check_files, check_needs, named
+from rescore.refusals import Typed, check_beside, check_files, check_needs
+from rescore.values import Kind, kind_of
 
 LONG = 50
 """Columns that a list of names may take in the help before it goes into the text, which
@@ -42,39 +39,34 @@ MADE = "rescore.options.made"
 _ENTRY = "entry"
 
 
-class Parsed(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """What a function makes of a text."""
+class Value(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """A value of a declared field: the field says what a typed text means. A table of
+    parts is read when a name is typed or the help is shown: a run does not look for the
+    parts of other packages.
+    """
 
     name = "text"
 
-    def __init__(self, parse: Callable[[str], Any]) -> None:
-        self._parse = parse
+    def __init__(self, entry: Field) -> None:
+        self._entry = entry
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Any:
+        """Return the value of a text; a default is a value already."""
         if not isinstance(value, str):
             return value
-        try:
-            return self._parse(value)
-        except (ValueError, UserError) as error:
-            self.fail(str(error), param, ctx)
-
-
-class PartName(Parsed):
-    """The name of a part of a table. The table is read when a name is typed or the help
-    is shown: a run does not look for the parts of other packages.
-    """
-
-    def __init__(self, table: Registry[Any]) -> None:
-        super().__init__(table.check)
-        self._table = table
+        return self._entry.of_text(value)
 
     def get_metavar(
         self, param: click.Parameter, ctx: click.Context | None = None
-    ) -> str:
-        """Return the names of the table, or NAME if they are many."""
-        names = f"[{'|'.join(self._table)}]"
+    ) -> str | None:
+        """Return the names that an option has, or NAME if they are many."""
+        about = self._entry.about
+        choices = about.choices
+        if isinstance(choices, tuple):
+            return f"[{'|'.join(choices)}]" if choices else None
+        names = f"[{'|'.join(about.table or ())}]"
         if len(names) < LONG:
             return names
         return "NAME"
@@ -168,43 +160,17 @@ def _parts_are_read() -> bool:
     return context is None or bool(context.meta.get(PARTS, True))
 
 
-class _Hint(NamedTuple):
-    """What a field's annotation says of its values."""
-
-    kind: Any
-    """The type of a value."""
-    optional: bool
-    """Whether there may be no value."""
-    several: bool
-    """Whether there may be several values."""
-
-
-def _hint(annotation: Any) -> _Hint:
-    """Return what an annotation says, such as `int | None` or `tuple[str, ...]`."""
-    kind = annotation
-    optional = NoneType in get_args(annotation)
-    if optional:
-        # Of `bool | float | None` the first: such options parse their values.
-        kind = next(part for part in get_args(annotation) if part is not NoneType)
-    several = get_origin(kind) is Mapping
-    if get_origin(kind) is tuple:
-        several = get_args(kind)[-1] is ...
-    if several:
-        kind = get_args(kind)[0]
-    return _Hint(kind, optional, several)
-
-
 def _argument(entry: Field) -> click.Argument:
     """Return a field as an argument of click."""
-    hint = _hint(entry.hint)
+    hint = kind_of(entry.hint)
     settings: dict[str, Any] = {"default": entry.default}
     if hint.several:
         settings = {"nargs": -1}
     return click.Argument(
         [entry.name],
-        metavar=_metavar(entry.about, hint.kind),
+        metavar=_metavar(entry.about, hint.type),
         required=entry.about.required,
-        type=_type(hint.kind, entry.about),
+        type=Value(entry),
         **settings,
     )
 
@@ -212,23 +178,29 @@ def _argument(entry: Field) -> click.Argument:
 def _option(entry: Field) -> click.Option:
     """Return a field as an option of click."""
     about = entry.about
-    hint = _hint(entry.hint)
+    hint = kind_of(entry.hint)
     names = about.names or (about.flag(entry.name),)
-    if hint.kind is bool and not about.parse:
+    if hint.type is bool and not about.parse:
         settings = _settings_of_flag(entry, hint, names)
     else:
         settings = _settings_of_value(entry, hint)
     return click.Option(
         [entry.name, *names],
-        help=about.help or None,
+        help=_help(entry) or None,
         required=about.required,
         **settings,
     )
 
 
-def _settings_of_flag(
-    entry: Field, hint: _Hint, names: Sequence[str]
-) -> dict[str, Any]:
+def _help(entry: Field) -> str:
+    """Return what the help says of an option, with the range of whole numbers."""
+    is_whole = kind_of(entry.hint).type is int
+    if is_whole and str(entry.range):
+        return f"{entry.about.help}  [{str(entry.range).strip()}]"
+    return entry.about.help
+
+
+def _settings_of_flag(entry: Field, hint: Kind, names: Sequence[str]) -> dict[str, Any]:
     """Return how click treats an option without a value."""
     if len(names) == 1 and names[0].startswith("--no-"):
         return {"is_flag": True, "callback": lambda ctx, param, value: not value}
@@ -237,10 +209,10 @@ def _settings_of_flag(
     return {"is_flag": True, "default": entry.default}
 
 
-def _settings_of_value(entry: Field, hint: _Hint) -> dict[str, Any]:
+def _settings_of_value(entry: Field, hint: Kind) -> dict[str, Any]:
     """Return how click treats an option with a value."""
     about = entry.about
-    kind = hint.kind
+    kind = hint.type
     settings: dict[str, Any] = {
         "multiple": hint.several,
         "metavar": _metavar(about, kind),
@@ -250,9 +222,8 @@ def _settings_of_value(entry: Field, hint: _Hint) -> dict[str, Any]:
     if not (hint.optional or hint.several or about.required):
         settings |= {"default": entry.default, "show_default": True}
     if get_origin(kind) is tuple:  # of two values
-        kind = get_args(kind)[0]
         settings |= {"nargs": 2, "multiple": True, "callback": _single}
-    settings["type"] = _type(kind, about)
+    settings["type"] = Value(entry)
     return settings
 
 
@@ -275,33 +246,6 @@ def _single(
 def _metavar(about: Option, kind: Any) -> str | None:
     """Return what stands for a value in the help; None where the type says it."""
     return about.metavar or {int: "N", float: "NUMBER"}.get(kind)
-
-
-def _type(kind: Any, about: Option) -> Any:
-    """Return click's type of values of a kind. `Option.check` holds numbers to their
-    range.
-    """
-    if about.parse:
-        return Parsed(about.parse)
-    table = about.table
-    if table is not None:
-        return PartName(table)
-    if isinstance(about.choices, tuple) and about.choices:
-        return click.Choice(list(about.choices))
-    if kind is int:
-        return click.IntRange(_whole(about.low), _whole(about.high))
-    if kind is Path:
-        return Parsed(Path)
-    if kind is float:
-        return float
-    return str
-
-
-def _whole(bound: float | None) -> int | None:
-    """Return a bound of whole numbers."""
-    if bound is None:
-        return None
-    return int(bound)
 
 
 class Command(click.Command):
@@ -520,10 +464,10 @@ def _check_once(typed: Sequence[click.Parameter], ctx: click.Context) -> None:
             continue
         about = entry.about
         is_single = bool(about.reads or about.writes or about.once)
-        if is_single and not _hint(entry.hint).several and typed.count(parameter) > 1:
+        times = typed.count(parameter)
+        if is_single and not kind_of(entry.hint).several and times > 1:
             raise click.UsageError(
-                f"{named(entry)} is given {typed.count(parameter)} times; give it once",
-                ctx,
+                f"{entry.named()} is given {times} times; give it once", ctx
             )
 
 
@@ -566,7 +510,7 @@ def _typed(ctx: click.Context, entries: Mapping[str, Field]) -> Iterator[Typed]:
         if isinstance(value, bool):
             continue
         for one in several(value):
-            yield Typed(named(entry), str(one), entry.about)
+            yield Typed(entry.named(), str(one), entry.about)
 
 
 def typed_again(title: str) -> list[str]:

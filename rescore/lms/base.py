@@ -165,7 +165,7 @@ def length_power(norm: str) -> float:
         power = math.nan
     if not abs(power) <= LONGEST_POWER:  # true of NaN, too
         raise UserError(
-            f"--lm-norm {norm}: expected sum, mean or length^NUMBER, the number between"
+            f"{norm!r} is neither sum nor mean nor length^NUMBER, the number between"
             " -10 and 10"
         )
     return power
@@ -181,7 +181,7 @@ _DEVICE = re.compile(r"(cpu|cuda|mps|xpu|hpu|npu|mtia|xla)(:\d+)?")
 
 def _device(name: str) -> str:
     if not _DEVICE.fullmatch(name):
-        raise ValueError(f"{name}: expected cpu, cuda or cuda:N")
+        raise ValueError(f"{name!r} is neither cpu nor cuda nor cuda:N")
     return name
 
 

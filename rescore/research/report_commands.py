@@ -141,7 +141,7 @@ def _numbers(text: str) -> list[int]:
     """The numbers of words in a text such as `5,20,100`."""
     numbers = [int(part) if part.isdecimal() else 0 for part in text.split(",")]
     if min(numbers) < 1:
-        raise ValueError(f"{text}: expected numbers of words, such as 5,20,100")
+        raise ValueError(f"{text!r} is no list of numbers of words, such as 5,20,100")
     return numbers
 
 

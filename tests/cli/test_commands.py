@@ -268,7 +268,11 @@ ENTRY = LISTS["u0"]
             ["--dev and --weight exclude each other"],
         ),
         (json.dumps(LISTS), ["--ref", "absent"], ["absent: no such file"]),
-        (json.dumps(LISTS), ["--weight", "x"], ["'x' is not a valid float"]),
+        (
+            json.dumps(LISTS),
+            ["--weight", "x"],
+            ["--weight x: expected a number from 0 to 1"],
+        ),
         (
             json.dumps(LISTS),
             ["--device", "cuda:77", "--weight", "0.5"],

@@ -72,6 +72,7 @@ from rescore.parts import (
 )
 from rescore.research import correlation, similarity
 from rescore.service import app as service
+from rescore.values import kind_of
 from tests import stand_ins
 from tests.conftest import ROOT, Done, fewer_samples, parameters_of, run_main
 from tests.laws import test_options
@@ -393,14 +394,17 @@ def draw_value(entry: Field, parameter: click.Option, draw: random.Random) -> Un
     names: list[str] = []
     if about.table is not None:
         names = list(about.table)
-    elif isinstance(parameter.type, click.Choice):
-        names = list(map(str, parameter.type.choices))
+    elif isinstance(about.choices, tuple):
+        names = list(about.choices)
     if names:
         chosen = draw.choice(names)
         return () if chosen in SLOW.get(flag, ()) else (flag, chosen)
-    if isinstance(parameter.type, click.types.IntParamType):
+    kind = kind_of(entry.hint).type
+    if about.parse:
+        return ()
+    if kind is int:
         return (flag, str(draw.choice([0, 1, 2, 3, 7, int(about.low or 0)])))
-    if isinstance(parameter.type, click.types.FloatParamType):
+    if kind is float:
         values = [0, 0.3, 1, 2.5, about.low or 0, about.high or 1, -1, 1e6]
         return (flag, f"{draw.choice(values):g}")
     return ()

@@ -22,7 +22,7 @@ from rescore.files import note_read, opened, together
 from rescore.formats.audio import digest
 from rescore.nbest import Audio
 from rescore.options import Field
-from rescore.refusals import Typed, check_files, named
+from rescore.refusals import Typed, check_files
 from tests.conftest import parameters_of, run_main
 
 
@@ -84,8 +84,8 @@ def test_no_output_is_a_file_that_is_typed(
             if prefix and reading.about.metavar != "KIND[:PATH]":
                 continue
             typed = [
-                Typed(named(reading), prefix + read, reading.about),
-                Typed(named(writing), written, writing.about),
+                Typed(reading.named(), prefix + read, reading.about),
+                Typed(writing.named(), written, writing.about),
             ]
             if reading.about.lists and not Path(prefix + read).exists():
                 continue

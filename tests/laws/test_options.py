@@ -45,6 +45,7 @@ from rescore.parts import FORMATS
 from rescore.plan import resolve
 from rescore.research import correlation, similarity
 from rescore.service import app as service
+from rescore.values import kind_of
 from tests import stand_ins, test_roads
 from tests.conftest import SENTENCES, TINY, Done, parameters_of, run_main
 
@@ -1003,12 +1004,13 @@ def values_of(parameter: click.Option) -> list[str]:
     """Values of an option, of which one at least is not its default."""
     if parameter.is_flag:
         return [parameter.opts[0]]
-    if isinstance(parameter.type, click.Choice):
-        values = map(str, parameter.type.choices)
-    elif isinstance(parameter.type, click.types.IntParamType):
-        values = iter(("7", "3"))
-    else:
-        values = iter(("0.25", "text", "0,0"))
+    entry = entry_of(parameter)
+    assert entry is not None
+    values = ["0.25", "text", "0,0"]
+    if isinstance(entry.about.choices, tuple) and entry.about.choices:
+        values = list(entry.about.choices)
+    elif kind_of(entry.hint).type is int:
+        values = ["7", "3"]
     several = 2 if parameter.nargs == 2 else 1
     return [f"{parameter.opts[0]} {' '.join([value] * several)}" for value in values]
 

@@ -169,7 +169,7 @@ def test_it_is_in_the_help_and_in_errors(rescore: Run, tmp_path: Path) -> None:
     own = " ".join(rescore("train", "--lm", "bag", "--help-all").stdout.split())
     assert (
         "Bags of words: --at-most N Tokens that are predicted of each sentence."
-        " [default: 1000; x>=1]" in own
+        " [from 1 on] [default: 1000]" in own
     )
     assert "bag: bag of words" in " ".join(rescore("run", "--help-all").stdout.split())
     assert_one_line_error(

@@ -191,7 +191,7 @@ def test_a_panic_of_the_library(folder: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_folds_are_two_or_more(rescore: Run, lists: Path) -> None:
     for number in ("0", "1", "-3"):
         assert_one_line_error(
-            rescore(lists, "--lm", "tta", "--folds", number), "--folds", "x>=2"
+            rescore(lists, "--lm", "tta", "--folds", number), "--folds", "from 2 on"
         )
 
 

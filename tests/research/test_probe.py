@@ -181,7 +181,10 @@ SICK_OF_ONE_CLASS = (
         (("sick", "s", "--gold", "g"), "--gold does not apply to sick"),
         (("sick", "s", "--examples", "20"), "--examples does not apply to sick"),
         (("wic", "w", "--examples", "20"), "--examples does not apply to wic"),
-        (("order", "s", "--examples", "9"), "9 is not in the range x>=10"),
+        (
+            ("order", "s", "--examples", "9"),
+            "--examples 9: expected a whole number from 10 on",
+        ),
         (("colour", "s"), "'colour' is not one of sick, wic, order"),
     ],
     ids=" ".join,
