@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from rescore.api import (
         cer,
         compare,
+        curve,
         evaluate,
         load,
         load_weights,
@@ -67,6 +68,7 @@ __all__ = [
     "compare",
     "confidence",
     "correct",
+    "curve",
     "evaluate",
     "load",
     "load_weights",

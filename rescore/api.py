@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from rescore.metrics import Normaliser
     from rescore.reports.comparison import Comparison
     from rescore.reports.results import Results
+    from rescore.tuning.curves import CurveStep
     from rescore.tuning.weights import Weights
 
 
@@ -413,6 +414,49 @@ def evaluate(
         "evaluate", metric, decision, words, normaliser, scale=scale, **options
     )
     return pipeline.apply(every, border.as_weights(weights, every), config).results
+
+
+def curve(
+    lists: Iterable[NbestList],
+    weights: Weights | Mapping[str, float] | float | None = None,
+    metric: str | None = None,
+    normaliser: Normaliser | None = None,
+    **options: Any,
+) -> list[CurveStep]:
+    """Return the metric as a function of the weight lambda of each language model: all
+    its steps, which are exact, as `rescore tune --curve` writes them.
+
+    Between `low` and `high` of a step the best scores choose the same texts, so the
+    metric does not change. All other weights keep their proportions: of one model, the
+    first pass has the weight 1 - lambda.
+
+    Args:
+        lists: Scored lists with references.
+        weights: The proportions of all weights, as in `rerank`; None for equal weights
+            of all models that `score` added.
+        metric: The metric, as in `tune`.
+        normaliser: What counts as the same word, as in `tune`.
+        options: Further options of the metric, as in `tune`.
+
+    Returns:
+        Steps with `column`, `low`, `high` (weights from 0 to 1) and `value` (percent),
+        column by column, from 0 to 1.
+
+    Raises:
+        UserError: There is no list; a list has no reference, or lacks a column.
+    """
+    from rescore import border, pipeline
+    from rescore.tuning.curves import weight_curve
+
+    config = border.config_of("curve", metric, normaliser=normaliser, **options)
+    every = border.checked_lists("curve", lists)
+    if weights is None:
+        columns = every.model_columns
+        if not columns:
+            raise UserError("curve: the lists have no scores of a language model")
+        weights = dict.fromkeys((FIRST_PASS, *columns), 1 / (1 + len(columns)))
+    made = pipeline.resolve(config, every)
+    return weight_curve(made.metric, every, border.as_weights(weights, every))
 
 
 def compare(

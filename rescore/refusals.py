@@ -70,6 +70,7 @@ ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (),
     ),
     "evaluate": ((DECISION, VOTES, MEASURES, SIGNIFICANCE, GROUPS, "speaker"), ()),
+    "curve": ((MEASURES,), ()),
     "compare": (
         (
             *(MODELS, FEATURE, EXPANSION, DECISION, MEASURES, GROUPS),

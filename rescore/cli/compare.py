@@ -8,10 +8,11 @@ from rescore import comparing, formats
 from rescore.cli import options
 from rescore.cli.eval import TestOptions
 from rescore.config import RunConfig
-from rescore.files import shown
+from rescore.files import shown as shortened
 from rescore.options import option, written_file
 from rescore.parts import STYLES
 from rescore.reports.comparison import JSON, render
+from rescore.reports.figures import Shown
 from rescore.reports.markup import checked_style
 
 
@@ -59,6 +60,7 @@ def command(
     dev: options.DevLists,
     config: RunConfig,
     significance: TestOptions,
+    shown: Shown,
     inputs: options.InputOptions,
 ) -> None:
     """Compare language models on the same lists: each alone, all together, and, for
@@ -84,7 +86,7 @@ def command(
     config = options.with_one_metric(config)
     lists = inputs.read(own.nbest, need_references=True)
     dev_lists = inputs.read_dev(dev)
-    about = shown(", ".join(own.nbest))
+    about = shortened(", ".join(own.nbest))
     with options.scoring_progress(config, lists, dev_lists) as progress:
         comparison = comparing.compare(
             lists,
@@ -98,5 +100,5 @@ def command(
         )
     for path, style in styles.items():
         with formats.opened(path) as file:
-            file.write(render(comparison, style) + "\n")
-    options.show(render(comparison, own.style))
+            file.write(render(comparison, style, shown) + "\n")
+    options.show(render(comparison, own.style, shown))

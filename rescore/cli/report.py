@@ -15,6 +15,7 @@ from rescore.errors import OptionError, UserError
 from rescore.files import ending_of
 from rescore.options import Declared, option, read_file, written_file
 from rescore.reports.check import compare, compare_reports, render
+from rescore.reports.figures import Shown
 from rescore.reports.files import read, read_each, read_outputs
 from rescore.reports.markup import endings, style_of
 from rescore.reports.overview import LAYOUTS, render_overview, told_apart, with_dev
@@ -48,12 +49,12 @@ class Table(Declared):
 
 
 @options.command("report")
-def report_command(own: Table) -> None:
+def report_command(own: Table, shown: Shown) -> None:
     """Make one table of results files: of `run`, `rerank` and `eval --report`.
 
     \b
     rescore report exp/*/results.json -o RESULTS.md
-    rescore report *.json --layout paper --style latex
+    rescore report *.json --layout paper --style latex --intervals
 
     The names in the table come from --dataset and --system of `rescore run`. Outputs of
     `rescore eval` are compared with the first of them, and their test set is called
@@ -71,7 +72,8 @@ def report_command(own: Table) -> None:
     results = told_apart(results)
     style = own.style or style_of(own.output) or "text"
     with formats.opened(own.output) as file:
-        file.write(render_overview(results, own.layout, style) + "\n")
+        table = render_overview(results, own.layout, style, shown)
+        file.write(table + "\n")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,6 +27,8 @@ from rescore.reports.figures import (
     SIGNIFICANT,
     Figures,
     Row,
+    Shown,
+    interval_cell,
     sign,
     summed,
 )
@@ -39,6 +41,7 @@ from rescore.reports.markup import (
     html,
     latex_note,
     mark_best,
+    parted_signatures,
     signature_lines,
 )
 from rescore.reports.outputs import warn_of_few
@@ -50,6 +53,8 @@ from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
 
 ABOVE = "above"
 """For --against: each row is compared with the row above it."""
+BOLD = ("markdown", "latex")
+"""Styles in which the best figures are bold."""
 JSON = "json"
 """Beside `STYLES`: all figures, in full precision."""
 
@@ -76,6 +81,10 @@ class Compared(Row):
     """Origins of hypotheses that may not win."""
     notes: list[str] = field(default_factory=list)
     """Why weights are 0."""
+    is_best: bool = False
+    """Whether the value is the best one of all rows, or does not differ significantly
+    from it.
+    """
 
 
 @dataclass(slots=True)
@@ -102,6 +111,8 @@ class Comparison:
     """Of the first pass."""
     others: dict[str, float] = field(default_factory=dict)
     """Further metrics of the first pass on test, in percent, by name."""
+    first_interval: tuple[float, float] | None = None
+    """95 % confidence interval of the first pass on test, in percent."""
     first_p_value: float | None = None
     """Of the first pass against the row of --against; None without it."""
     against: str | None = None
@@ -160,20 +171,26 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        tables = html(_cells(self)) + groups.as_html(self.groups)
+        tables = html(_cells(self, Shown())) + groups.as_html(self.groups)
         return f"{tables}<p>{escape(self.about)}</p>"
 
-    def table(self, style: str = "text") -> str:
+    def table(
+        self, style: str = "text", intervals: bool = False, oracle: bool = True
+    ) -> str:
         """Return the table of `rescore compare`.
 
         Args:
             style: A name in `rescore.parts.STYLES` (text, markdown, latex or csv), or
                 `json` for all figures in full precision.
+            intervals: Whether figures have their confidence intervals.
+            oracle: Whether the oracle has a row.
 
         Raises:
             UserError: There is no such style.
         """
-        return render(self, checked_name(style, JSON))
+        return render(
+            self, checked_name(style, JSON), Shown(intervals=intervals, oracle=oracle)
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the table, as `rescore compare -o` does.
@@ -263,6 +280,7 @@ def compare(
         dev_first_pass=dev_figures.value(dev_first),
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
         others={each.name: text_value(each, lists, first_texts) for each in also},
+        first_interval=figures.row(FIRST, first).interval,
         baseline=baseline_of(lists),
         against=against,
     )
@@ -271,7 +289,7 @@ def compare(
     for entry in entries:
         chosen = figures.of(entry.decided.texts)
         texts[entry.name] = chosen
-        measured = figures.row(entry.name, chosen, interval=False)
+        measured = figures.row(entry.name, chosen)
         row = _compared(entry, measured, result)
         weights = entry.decided.weights
         row.signature = str(sign(metric, entry.decided.lists, weights, test=test))
@@ -286,6 +304,7 @@ def compare(
             row.notes = _notes(weights, metric, metric.details(summed(first)))
         result.rows.append(row)
     _add_p_values(result, figures, texts)
+    _mark_as_good(result, figures, texts)
     if by is not None:
         rows = {}
         for name, choice in texts.items():
@@ -322,6 +341,24 @@ def _add_p_values(
         result.first_p_value = p_value(result.against, result.baseline)
 
 
+def _mark_as_good(
+    result: Comparison, figures: Figures, texts: Mapping[str, Choice]
+) -> None:
+    """Find the rows whose value is the best one, or does not differ significantly from
+    it.
+    """
+    values = [row.value for row in result.rows if math.isfinite(row.value)]
+    if not values:
+        return
+    best = max(values) if result.higher_is_better else min(values)
+    winner = next(row for row in result.rows if row.value == best)
+    for row in result.rows:
+        p = 1.0
+        if row.value != best:
+            p = figures.p_value(texts[winner.name], texts[row.name])
+        row.is_best = p >= SIGNIFICANT
+
+
 def _compared(entry: Entry, measured: Row, result: Comparison) -> Compared:
     """Return the row of an entry, from its measured texts."""
     row = Compared(**asdict(measured))
@@ -354,16 +391,24 @@ def _notes(weights: Weights, metric: Metric, counts: Mapping[str, float]) -> lis
     ]
 
 
-def render(comparison: Comparison, style: str) -> str:
+def render(comparison: Comparison, style: str, shown: Shown = Shown()) -> str:  # noqa: B008 (it is frozen)
     """Return the whole comparison in one of `STYLES`, or as `json`.
 
-    Text and Markdown have the signature of every row below the table; a note under a
-    LaTeX table says what p compares.
+    Text and Markdown have the signatures below the table: what all rows have in common,
+    then what each row has beside it. A note under a LaTeX table says what p compares,
+    and what is bold.
+
+    Args:
+        comparison: The comparison.
+        style: The name of the style.
+        shown: What the table shows; JSON has everything.
     """
     if style == JSON:
         return as_json(comparison)
-    table: str = STYLES[style](_cells(comparison, marked=style != "csv"))
+    table: str = STYLES[style](_cells(comparison, shown, marked=style != "csv"))
     about = comparison.about
+    if style in BOLD and sum(row.is_best for row in comparison.rows) > 1:
+        about += f"; bold: no significant difference (p >= {SIGNIFICANT:g}) to the best"
     group_table = groups.render(comparison.groups, style)
     if group_table is not None:
         table += f"\n\n{group_table}"
@@ -376,7 +421,8 @@ def render(comparison: Comparison, style: str) -> str:
     below = [about, *signature_lines(notes, "text")]
     if style == "markdown":
         below = [f"{about}.", *below[1:], ""]
-    return "\n".join([table, "", *below, *signature_lines(signatures, style)])
+    parted = parted_signatures(signatures)
+    return "\n".join([table, "", *below, *signature_lines(parted, style)])
 
 
 def _records(comparison: Comparison) -> list[dict[str, Any]]:
@@ -423,11 +469,14 @@ def _weight(row: Compared) -> str:
     return ", ".join(phrases)
 
 
-def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
+def _cells(
+    comparison: Comparison, shown: Shown, marked: bool = True
+) -> list[list[str]]:
     """Return the rows of the table.
 
     Args:
         comparison: The comparison.
+        shown: What the table shows.
         marked: Whether a gain says that it is a significant loss, and the head of p
             says what rows are compared with; else the head is `p`, for programs.
     """
@@ -445,7 +494,18 @@ def _cells(comparison: Comparison, marked: bool = True) -> list[list[str]]:
             change = marked_worse(f"{gain:+z.1f}", name in worse)
         per_second = "" if speed is None else f"{speed:,.0f}"
         rows.append([name, weights, *values, change, p_value(p), per_second])
-    mark_best(rows[3:], 3, comparison.higher_is_better)
+    as_good = [row.name for row in comparison.rows if row.is_best]
+    mark_best(rows[3:], 3, comparison.higher_is_better, as_good)
+    if shown.intervals:
+        of_rows = [row.interval for row in comparison.rows]
+        for row, interval in zip(
+            rows[2:], [comparison.first_interval, *of_rows], strict=True
+        ):
+            row.insert(4, interval_cell(interval))
+        rows[0].insert(4, "95 % CI")
+        rows[1].insert(4, "")
+    if shown.oracle is False:
+        del rows[1]
     return rows
 
 

@@ -32,6 +32,7 @@ from rescore.metrics.significance import (
     confidence_interval,
 )
 from rescore.nbest import NbestList, content_key, own_indices, tie_order
+from rescore.options import Declared, option
 from rescore.signature import Signature, column_records, content
 from rescore.styles import UNDEFINED, figure
 from rescore.tuning.weights import Weights
@@ -65,6 +66,31 @@ SHORT = {
 """Short names of counts, for the head lines of tables."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shown(Declared):
+    """What a table of results shows beside the figures that it always has."""
+
+    intervals: bool = option(False, "Also show 95 % confidence intervals.")
+    oracle: bool | None = option(
+        None,
+        "Whether there is a row of the best hypotheses.  [default: yes, but in the"
+        " layout espnet]",
+        "--oracle/--no-oracle",
+    )
+
+
+def interval_cell(interval: tuple[float, float] | None) -> str:
+    """Return the cell of a confidence interval.
+
+    Args:
+        interval: The ends, in percent; the cell of None is empty.
+    """
+    if interval is None:
+        return ""
+    low, high = interval
+    return f"{low:.2f}-{high:.2f}"
+
+
 @dataclass(slots=True)
 class Row:
     """One text for each utterance, measured: a row of a table."""
@@ -93,11 +119,7 @@ class Row:
         Args:
             names: The names of the counts. A count that the row lacks is empty.
         """
-        bounds = ""
-        if self.interval is not None:
-            low, high = self.interval
-            bounds = f"{low:.2f}-{high:.2f}"
-        cells = [self.name, figure(self.value), bounds]
+        cells = [self.name, figure(self.value), interval_cell(self.interval)]
         for name in names:
             cells.append(f"{self.counts[name]:,}" if name in self.counts else "")
         return cells

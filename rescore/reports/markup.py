@@ -35,7 +35,12 @@ class Best(str):
     """A cell with the best figure of its column: bold where a style can."""
 
 
-def mark_best(rows: Sequence[list[str]], column: int, higher_is_better: bool) -> None:
+def mark_best(
+    rows: Sequence[list[str]],
+    column: int,
+    higher_is_better: bool,
+    as_good: Collection[str] = (),
+) -> None:
     """Make the best figure of a column a `Best`, in each row that has it.
 
     No figure is the best one if all rows have the same figure.
@@ -44,6 +49,8 @@ def mark_best(rows: Sequence[list[str]], column: int, higher_is_better: bool) ->
         rows: Rows of cells; they are changed. An empty cell, or `-`, has no figure.
         column: The place of the column in the rows.
         higher_is_better: Whether the highest figure is the best one.
+        as_good: Names of rows (their first cells) whose figure does not differ
+            significantly from the best one; it becomes a `Best`, too.
     """
     figures = []
     for row in rows:
@@ -54,7 +61,7 @@ def mark_best(rows: Sequence[list[str]], column: int, higher_is_better: bool) ->
         return
     best = max(distinct) if higher_is_better else min(distinct)
     for row, figure in zip(rows, figures, strict=True):
-        if figure == best:
+        if figure == best or row[0] in as_good:
             row[column] = Best(row[column])
 
 
@@ -209,6 +216,24 @@ def signature_lines(signatures: Iterable[tuple[str, str]], style: str) -> list[s
     if style == "markdown":
         return [f"- {name}: `{signature}`" for name, signature in signatures]
     return []
+
+
+def parted_signatures(signatures: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return what the signatures of rows have in common, as the signature of `all
+    rows`, then what each row has beside it.
+
+    Args:
+        signatures: Pairs of the name of a row and its signature. They are returned as
+            they are if they are fewer than two, or of different metrics.
+    """
+    fields = [signature.split("|") for _, signature in signatures]
+    if len(fields) < 2 or len({metric for metric, *_ in fields}) > 1:
+        return list(signatures)
+    shared = [part for part in fields[0] if all(part in own for own in fields[1:])]
+    parted = [("all rows", "|".join(shared))]
+    for (name, _), own in zip(signatures, fields, strict=True):
+        parted.append((name, "|".join(part for part in own if part not in shared)))
+    return parted
 
 
 def style_of(path: str) -> str | None:

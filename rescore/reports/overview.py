@@ -8,14 +8,22 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rescore.errors import UserError
 from rescore.files import name_of_set
 from rescore.parts import STYLES
 from rescore.reports import groups
-from rescore.reports.figures import FIRST, MIXTURE, ORACLE, SIGNIFICANT, Row
+from rescore.reports.figures import (
+    FIRST,
+    MIXTURE,
+    ORACLE,
+    SIGNIFICANT,
+    Row,
+    Shown,
+    interval_cell,
+)
 from rescore.reports.markup import (
     MARKS,
     Best,
@@ -37,7 +45,16 @@ ERROR_HEAD = ["dataset", "Snt", "Wrd", "Corr", "Sub", "Del", "Ins", "Err", "S.Er
 """The head line of error rates in the layout `espnet`."""
 
 
-def render_overview(results: Sequence[Record], layout: str, style: str) -> str:
+INTERVALS = "in brackets 95 % confidence intervals, by bootstrap"
+"""What the figures in brackets are."""
+
+
+def render_overview(
+    results: Sequence[Record],
+    layout: str,
+    style: str,
+    shown: Shown = Shown(),  # noqa: B008 (it is frozen)
+) -> str:
     """Return the table of several results, or a table for each metric.
 
     If the style has room for text, the signature of each row stands below the table.
@@ -49,6 +66,7 @@ def render_overview(results: Sequence[Record], layout: str, style: str) -> str:
         results: The results.
         layout: `espnet` or `paper`.
         style: A name in `rescore.parts.STYLES`.
+        shown: What the table shows.
 
     Raises:
         UserError: The results do not fit the layout.
@@ -57,9 +75,9 @@ def render_overview(results: Sequence[Record], layout: str, style: str) -> str:
         raise UserError(f"layout {layout!r} is not one of {', '.join(LAYOUTS)}")
     results = [_without_flattery(run) for run in results]
     if layout == "espnet":
-        blocks = _espnet_blocks(results, style)
+        blocks = _espnet_blocks(results, style, shown)
     else:
-        blocks = _paper_blocks(results, style)
+        blocks = _paper_blocks(results, style, shown)
     blocks += _groups(results, style)
     if style in ("text", "markdown"):
         blocks += _unused_models(results)
@@ -75,9 +93,9 @@ def render_overview(results: Sequence[Record], layout: str, style: str) -> str:
     return "\n\n".join(blocks)
 
 
-def _espnet_blocks(results: Sequence[Record], style: str) -> list[str]:
+def _espnet_blocks(results: Sequence[Record], style: str, shown: Shown) -> list[str]:
     """Return a table for each metric; several tables have headings."""
-    tables = espnet(results)
+    tables = espnet(results, shown)
     blocks = []
     for metric, rows in tables.items():
         table = STYLES[style](rows)
@@ -89,13 +107,15 @@ def _espnet_blocks(results: Sequence[Record], style: str) -> list[str]:
     return blocks
 
 
-def _paper_blocks(results: Sequence[Record], style: str) -> list[str]:
+def _paper_blocks(results: Sequence[Record], style: str, shown: Shown) -> list[str]:
     """Return the table of methods and test sets, and the meaning of its marks."""
     if style == "csv":
-        return [STYLES[style](paper(results, marked=False))]
-    rows = paper(results, marked=True)
+        return [STYLES[style](paper(results, shown, marked=False))]
+    rows = paper(results, shown, marked=True)
     blocks = [STYLES[style](rows)]
     legend = _legend(rows, " or ".join(map(_phrase, _baselines(results))))
+    if shown.intervals:
+        legend = "; ".join(filter(None, (legend, INTERVALS)))
     if legend and style == "latex":
         legend = latex_note(legend)
     if legend:
@@ -213,7 +233,10 @@ def _first(source: str) -> str:
     return first_source
 
 
-def espnet(results: Sequence[Record]) -> dict[str, list[list[str]]]:
+def espnet(
+    results: Sequence[Record],
+    shown: Shown = Shown(),  # noqa: B008 (it is frozen)
+) -> dict[str, list[list[str]]]:
     """Return the cells of a table for each metric, with a row for each output.
 
     Error rates are in percent of the words or characters of the references. The first
@@ -229,26 +252,36 @@ def espnet(results: Sequence[Record]) -> dict[str, list[list[str]]]:
             first = figures.row("first_pass")
             if figures.metric not in tables:
                 head = ["dataset", "Snt", figures.metric, "95 % CI", "p"]
-                tables[figures.metric] = [ERROR_HEAD if _counts_errors(first) else head]
+                if _counts_errors(first):
+                    head = ERROR_HEAD
+                    if shown.intervals:
+                        head = [*head[:-1], "95 % CI", "p"]
+                tables[figures.metric] = [head]
             rows = tables[figures.metric]
             key = (run.dataset, figures.metric, figures.first_pass, run.ref_words)
             if key not in with_first_pass:
                 with_first_pass.add(key)
                 name = f"{run.dataset}, {first.name}"
-                rows.append([name, *_figures(first, run.utterances), ""])
+                rows.append([name, *_figures(first, run.utterances, shown), ""])
+                if shown.oracle and ORACLE in figures.counts:
+                    best = _figures(figures.row(ORACLE), run.utterances, shown)
+                    rows.append([f"{run.dataset}, {ORACLE}", *best, ""])
             if run.system == first.name:
                 continue  # nothing was reranked
             p = marked_worse(p_value(figures.p_value), figures.is_worse)
             reranked = figures.row("reranked")
-            rows.append([_name(run), *_figures(reranked, run.utterances), p])
+            rows.append([_name(run), *_figures(reranked, run.utterances, shown), p])
     return tables
 
 
-def _figures(row: Row, utterances: int) -> list[str]:
+def _figures(row: Row, utterances: int, shown: Shown) -> list[str]:
     """Return the cells of a row between its name and its p-value."""
     if not _counts_errors(row):
         return [f"{utterances}", *row.cells([])[1:]]
-    return [f"{utterances}", *_shares(row, utterances)]
+    cells = [f"{utterances}", *_shares(row, utterances)]
+    if shown.intervals:
+        cells.append(interval_cell(row.interval))
+    return cells
 
 
 def _counts_errors(row: Row) -> bool:
@@ -283,7 +316,7 @@ def _percent(count: float, every: float) -> str:
     return figure(share)
 
 
-def paper(results: Sequence[Record], marked: bool) -> list[list[str]]:
+def paper(results: Sequence[Record], shown: Shown, marked: bool) -> list[list[str]]:
     """Return the cells of a table with a row for each method and a column for each test
     set and metric.
 
@@ -294,6 +327,7 @@ def paper(results: Sequence[Record], marked: bool) -> list[list[str]]:
 
     Args:
         results: The results.
+        shown: What the table shows.
         marked: Whether figures have these marks.
 
     Raises:
@@ -309,10 +343,10 @@ def paper(results: Sequence[Record], marked: bool) -> list[list[str]]:
             mark = marked_worse(_mark(figures.p_value), figures.is_worse)
             mark_of[str(run.system), column] = mark
     top = _baselines(results)
-    if _has_oracle(results):
+    if shown.oracle is not False and _has_oracle(results):
         top.append(ORACLE)
     systems = dict.fromkeys(str(run.system) for run in results)
-    for name in top:
+    for name in (*top, ORACLE):
         systems.pop(name, None)  # nothing was reranked
     rows = []
     for method in [*top, *systems]:
@@ -325,11 +359,21 @@ def paper(results: Sequence[Record], marked: bool) -> list[list[str]]:
     for place, higher_is_better in enumerate(columns.values(), start=1):
         mark_best(choices, place, higher_is_better)
     if marked:
-        for row in of_systems:
-            for place, column in enumerate(columns, start=1):
-                mark = mark_of.get((row[0], column), "")
-                row[place] = _with_mark(row[place], mark)
+        _add_marks(of_systems, list(columns), mark_of)
+    if shown.intervals:
+        _add_marks(rows, list(columns), _intervals_by_method(results))
     return [["method", *columns], *rows]
+
+
+def _add_marks(
+    rows: Sequence[list[str]],
+    columns: Sequence[str],
+    marks: Mapping[tuple[str, str], str],
+) -> None:
+    """Put marks behind figures, by the name of the row and the column."""
+    for row in rows:
+        for place, column in enumerate(columns, start=1):
+            row[place] = _with_mark(row[place], marks.get((row[0], column), ""))
 
 
 def _with_mark(cell: str, mark: str) -> str:
@@ -365,6 +409,23 @@ def _figures_by_method(results: Sequence[Record]) -> dict[tuple[str, str], float
                         " with --dataset (dev lists are called after their file)"
                     )
     return figure_of
+
+
+def _intervals_by_method(
+    results: Sequence[Record],
+) -> dict[tuple[str, str], str]:
+    """Return the confidence interval of each method in each column, where there is
+    one, in brackets.
+    """
+    marks: dict[tuple[str, str], str] = {}
+    for run in results:
+        for figures in run.metrics:
+            names = {"first_pass": figures.baseline, "reranked": str(run.system)}
+            for choice, method in names.items():
+                if choice in figures.intervals:
+                    interval = interval_cell(figures.intervals[choice])
+                    marks[method, _column(run, figures)] = f" ({interval})"
+    return marks
 
 
 def _has_oracle(results: Sequence[Record]) -> bool:

@@ -31,7 +31,7 @@ from rescore.reports.records import MetricResult
 from rescore.reports.results import Results
 from rescore.reports.summary import cells, nothing_to_measure, reasons_of_zero, worse
 from rescore.styles import UNDEFINED, figure, marked_worse, p_value
-from rescore.tuning.curves import Step
+from rescore.tuning.curves import CurveStep
 
 SCREEN = 1500
 """Points of a curve; a screen shows no more."""
@@ -46,7 +46,7 @@ def page(
     metric: Metric,
     lists: Sequence[NbestList],
     texts: Sequence[str],
-    curve: Sequence[Step] = (),
+    curve: Sequence[CurveStep] = (),
 ) -> str:
     """Return the HTML page of a run on lists with references.
 
@@ -203,9 +203,9 @@ def verdict(figures: MetricResult) -> str:
     return f"{answer}: {abs(relative):.1f} % {more} {metric}."
 
 
-def _charts(results: Results, steps: Sequence[Step]) -> list[dict[str, Any]]:
+def _charts(results: Results, steps: Sequence[CurveStep]) -> list[dict[str, Any]]:
     """Return a chart for each column with a curve; its mark is at the tuned weight."""
-    steps_of_column: dict[str, list[Step]] = {}
+    steps_of_column: dict[str, list[CurveStep]] = {}
     for step in steps:
         if math.isfinite(step.value):
             steps_of_column.setdefault(step.column, []).append(step)

@@ -27,6 +27,7 @@ from rescore.reports.figures import (
     ORACLE,
     TUNED_VOTES,
     Figures,
+    Shown,
     sign,
 )
 from rescore.reports.groups import as_html, grouped, reference_words
@@ -78,13 +79,22 @@ class Results(_Details, Record):
             )
         return as_frame(self.details())
 
-    def table(self, style: str = "text", layout: str = "espnet") -> str:
+    def table(
+        self,
+        style: str = "text",
+        layout: str = "espnet",
+        intervals: bool = False,
+        oracle: bool | None = None,
+    ) -> str:
         """Return the table of `rescore report`. `dataset` and `system` of the results
         are the names in it.
 
         Args:
             style: A name in `rescore.parts.STYLES`: text, markdown, latex or csv.
             layout: `espnet` (a row for each output) or `paper` (a row for each method).
+            intervals: Whether figures have their confidence intervals.
+            oracle: Whether there is a row of the best hypotheses; None for the layout
+                `paper` alone.
 
         Raises:
             UserError: There is no such style or layout, or there are no references.
@@ -92,7 +102,8 @@ class Results(_Details, Record):
         if not self.metrics:
             raise UserError("table: no figures; the lists had no references")
         named = replace(self, dataset=self.dataset or UNNAMED)
-        return render_overview([named], layout, checked_name(style))
+        shown = Shown(intervals=intervals, oracle=oracle)
+        return render_overview([named], layout, checked_name(style), shown)
 
     def save(self, path: str | Path) -> None:
         """Write a results file, as `rescore run --report` does.

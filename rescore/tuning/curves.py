@@ -22,7 +22,7 @@ from rescore.tuning.weights import Weights
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CurveStep:
     """One step of a curve: the metric while the weight of a column lies between two
     positions.
     """
@@ -40,7 +40,7 @@ def curves(
     columns: Sequence[str],
     weights: Mapping[str, float],
     excluded: frozenset[str] = frozenset(),
-) -> list[Step]:
+) -> list[CurveStep]:
     """Return the steps of the metric against the weight of each column, from 0 to 1.
 
     The other weights keep their proportions.
@@ -72,13 +72,13 @@ def curves(
         for first, end in pairwise(bounds):
             low = float(edges[first])
             high = float(edges[end])
-            steps.append(Step(column, low, high, float(values[first])))
+            steps.append(CurveStep(column, low, high, float(values[first])))
     return steps
 
 
 def weight_curve(
     metric: Metric, lists: Sequence[NbestList], weights: Weights
-) -> list[Step]:
+) -> list[CurveStep]:
     """Return the steps of the metric against the weight of each language model.
 
     There are none for a decision by posteriors, which does not choose the texts with
@@ -98,7 +98,7 @@ def weight_curve(
     return curves(metric, lists, bounded, weights.weights, weights.excluded)
 
 
-def write_curve(steps: Iterable[Step], metric: str, file: IO[str]) -> None:
+def write_curve(steps: Iterable[CurveStep], metric: str, file: IO[str]) -> None:
     """Write a CSV table with one row for each step: the column whose weight changes,
     both ends of the step, and the metric, in percent.
 

@@ -17,6 +17,8 @@ from rescore import api
 from rescore.parts import STYLES
 from rescore.reports.check import differences
 from rescore.reports.comparison import Compared, Comparison, render
+from rescore.reports.figures import Shown
+from rescore.reports.markup import parted_signatures
 from rescore.signature import parse
 from tests.conftest import (
     SENTENCES,
@@ -345,6 +347,39 @@ def test_compare_says_which_rows_are_worse() -> None:
     assert "worse" not in render(found, "text"), (
         "by chance, or tested against another row"
     )
+
+
+def test_rows_that_are_as_good_as_the_best_are_bold() -> None:
+    rows = [
+        Compared(f"lm{value}", "WER", value, is_best=value < 10, interval=(8.0, 12.0))
+        for value in (9.0, 9.5, 11.0)
+    ]
+    found = Comparison(
+        "WER", False, "t", "d", 1, 2, 5.0, 5.0, 10.0, 10.0, "", rows=rows
+    )
+    markdown = render(found, "markdown")
+    assert "**9.00**" in markdown and "**9.50**" in markdown
+    assert "**11.00**" not in markdown and "bold: no significant diff" in markdown
+    shown = render(found, "text", Shown(intervals=True, oracle=False))
+    assert "95 % CI" in shown and "8.00-12.00" in shown and "oracle" not in shown
+
+
+def test_the_best_row_is_found(lists: Path) -> None:
+    read = api.read(lists)
+    table = api.compare(read, read, lambda texts: [0.0] * len(texts))
+    assert [row.is_best for row in table.rows] == [True]
+    assert table.rows[0].interval and table.first_interval
+
+
+def test_signatures_say_once_what_all_rows_have() -> None:
+    parts = "WER|case:lc|{}|lists:2@2-1|rescore:0.3.0"
+    signatures = [(name, parts.format(f"w:{name}=1")) for name in ("a", "b")]
+    assert parted_signatures(signatures) == [
+        ("all rows", "WER|case:lc|lists:2@2-1|rescore:0.3.0"),
+        ("a", "w:a=1"),
+        ("b", "w:b=1"),
+    ]
+    assert parted_signatures(signatures[:1]) == signatures[:1]
 
 
 def test_compare_says_why_a_weight_is_0_and_never_minus_0(lists: Path) -> None:

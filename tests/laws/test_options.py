@@ -571,6 +571,8 @@ SCENARIOS: dict[str, dict[str, str]] = {
     "--explain": {"*": "--threshold 0 | --explain e.txt"},
     "--style": {"*": "| --style markdown"},
     "--layout": {"*": "| --layout long"},
+    "--intervals": {"*": "| --intervals"},
+    "--oracle": {"*": "| --no-oracle", "report": "| --oracle"},
     "--plot": {"*": "| --plot p.svg"},
     "--to": {"*": "| --to csv"},
     # how lists are read

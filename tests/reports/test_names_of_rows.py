@@ -9,6 +9,7 @@ import pytest
 import rescore
 from rescore.columns import FIRST_PASS
 from rescore.nbest import Hypothesis, NbestList
+from rescore.reports.figures import Shown
 from rescore.reports.overview import espnet, render_overview, told_apart, with_dev
 from rescore.reports.records import Dev, Record
 from rescore.tuning import Weights
@@ -69,6 +70,20 @@ def test_other_dev_lists_of_one_name() -> None:
 def test_the_paper_layout_takes_them(cased: bool) -> None:
     results = [result("a", "dev.json"), result("a", "dev.json", cased=cased)]
     assert "dev" in render_overview(told_apart(list(with_dev(results))), "paper", "csv")
+
+
+def test_tables_may_have_intervals_and_an_oracle() -> None:
+    results = [result("a")]
+    for layout, interval in (("paper", "(5.56-"), ("espnet", "95 % CI")):
+        usual = render_overview(results, layout, "text")
+        assert interval not in usual
+        shown = Shown(intervals=True)
+        assert interval in render_overview(results, layout, "text", shown)
+        for wanted in (True, False):
+            table = render_overview(results, layout, "csv", Shown(oracle=wanted))
+            assert ("oracle" in table) == wanted
+    latex = render_overview(results, "paper", "latex", Shown(intervals=True))
+    assert "(5.56--" in latex and "by bootstrap" in latex
 
 
 def test_the_digest_says_where_weights_were_tuned() -> None:
