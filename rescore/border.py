@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rescore.columns import FIRST_PASS, FROM_FILE, SUM
-from rescore.config import RunConfig
+from rescore.config import RunConfig, table_of
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.lms import ComputeOptions, LanguageModel, load, single_specs
@@ -24,7 +24,7 @@ from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.normalise import FLAGS
 from rescore.nbest import Header, Hypothesis, NbestList, check_scores
-from rescore.options import Field, OptionValues, flattened
+from rescore.options import Field, OptionValues
 from rescore.refusals import OF_LOADING, TABLES, check_loading, check_road
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 
@@ -386,23 +386,13 @@ def _tables_of_parts(
     """
     tables: dict[str, dict[str, Any]] = {field: {} for field in TABLES}
     tables["normaliser"] = {}
-    table_of = _table_of_each_option() if of_parts else {}  # else parts stay unloaded
     for name, entry in of_parts.items():
         if name not in given:
             continue
-        table = table_of[name]
+        table = str(table_of(name))
         if name in FLAGS and table == "measuring":
             table = "normaliser"
         tables[table][name] = entry.of_python(given[name])
-    return tables
-
-
-def _table_of_each_option() -> dict[str, str]:
-    """Return the field of `RunConfig` that holds each option of a part, by name."""
-    tables: dict[str, str] = {}
-    for field in RunConfig.declared():
-        if field.name in TABLES:
-            tables |= {entry.name: field.name for entry in flattened([field])}
     return tables
 
 

@@ -12,10 +12,16 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from rescore.columns import FIRST_PASS, WORDS
-from rescore.config import Bonus, RunConfig
+from rescore.config import (
+    EXPANSION,
+    Bonus,
+    RunConfig,
+    flattened_options,
+    with_option,
+)
 from rescore.dataset import Dataset
 from rescore.deciding import decide
-from rescore.errors import UserError, listed
+from rescore.errors import OptionError, UserError, listed
 from rescore.features.models import parts_left_out
 from rescore.lms import LanguageModel, capabilities_of, single_specs
 from rescore.lms.backends import ALL, parse
@@ -24,14 +30,67 @@ from rescore.nbest import NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import expand, score, tune
 from rescore.plan import Load, Plan, check, resolve
+from rescore.refusals import check_road
 from rescore.reports import comparison
 from rescore.reports.comparison import Entry
 from rescore.reports.results import decision_title
 from rescore.scoring import OnProgress
 from rescore.tuning import Weights
 from rescore.tuning.folds import warn_of_overlap
+from rescore.values import is_of_kind
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Varied:
+    """An option with several values: a row of the comparison for each."""
+
+    name: str
+    """The field of `RunConfig`, or the option of a part."""
+    values: tuple[float, ...]
+
+    @classmethod
+    def of_text(cls, text: str) -> Varied:
+        """Return what `--vary OPTION=NUMBER,NUMBER...` says.
+
+        Args:
+            text: What was typed.
+
+        Raises:
+            ValueError: The text has another form.
+        """
+        flag, _, typed = text.partition("=")
+        name = flag.strip("-").replace("-", "_")
+        try:
+            values = tuple(float(value) for value in typed.split(","))
+        except ValueError:
+            raise ValueError(
+                f"{text!r} is not OPTION=NUMBER,NUMBER..., such as boost=0,0.3,1"
+            ) from None
+        return cls(name, values)
+
+    def configs(self, config: RunConfig) -> Iterator[tuple[str, RunConfig]]:
+        """Yield the name of the row of each value, and what is asked there.
+
+        Args:
+            config: What is asked beside the option.
+
+        Raises:
+            OptionError: `rescore compare` has no such option, its values are no
+                numbers, or it adds hypotheses.
+        """
+        entry = flattened_options().get(self.name)
+        check_road("compare", {self.name: self.values[0]})
+        is_number = entry is not None and is_of_kind(0.5, entry.hint)
+        if entry is None or not is_number or entry.title == EXPANSION:
+            raise OptionError(
+                f"--vary {self.name}: compare varies numbers that leave the hypotheses"
+                " as they are, such as boost, scale or no_word"
+            )
+        for value in self.values:
+            entry.check(value)
+            yield f"{self.name} {value:g}", with_option(config, self.name, value)
 
 
 def compare(
@@ -44,6 +103,7 @@ def compare(
     progress: OnProgress = lambda done: None,
     specs: Sequence[str | None] = (),
     against: str | None = None,
+    vary: Varied | None = None,
 ) -> comparison.Comparison:
     """Score both sets with every model, tune each on `dev`, and all together, and
     compare them on `lists`.
@@ -52,6 +112,8 @@ def compare(
     the next entry combines all models but the intact readings of masked models (which
     are there to be looked at). If these are three or more, the last entries are all of
     them but one, for each one; of two models, such an entry would be a single model.
+
+    If an option is varied, the entries are all models together with each of its values.
 
     Args:
         lists: The test lists.
@@ -64,6 +126,7 @@ def compare(
         specs: The names of the loaded models, as in `resolve`.
         against: The row that p-values compare with, or `above`; None for the first
             pass.
+        vary: An option with several values; None for a row for each model.
 
     Raises:
         UserError: A list has no reference, what was asked cannot be done, or there is
@@ -72,13 +135,16 @@ def compare(
     # no column beside the models' is tuned: rows differ in the models alone
     config = replace(config, columns=(FIRST_PASS,), dev=config.dev or "dev")
     check(config)
+    if vary is not None:
+        for _, own in vary.configs(config):
+            check(own)
     warn_of_overlap(lists, dev)
     _tell_left_out(Dataset.of(dev), config)
     plan = resolve(config, lists, dev, load, specs)
     lists = list(expand(plan, lists))
     dev = list(expand(plan, dev, dev=True))
     config = replace(config, expanding=OptionValues())
-    experiments = _Experiments(lists, dev, plan, config, progress)
+    experiments = _Experiments(lists, dev, plan, config, progress, vary)
     names = source, str(config.dev)
     return comparison.compare(
         plan.metric,
@@ -139,6 +205,8 @@ class _Experiment:
     """What must be scored before; None if all columns are there."""
     ablation: bool = False
     """Whether one of all models is left out."""
+    config: RunConfig | None = None
+    """What is asked in this row alone; None for what is asked in all rows."""
 
 
 class _Experiments:
@@ -153,6 +221,7 @@ class _Experiments:
         plan: Plan,
         config: RunConfig,
         progress: OnProgress,
+        vary: Varied | None,
     ) -> None:
         """Make entries of expanded lists.
 
@@ -162,7 +231,9 @@ class _Experiments:
             plan: The plan of all models together.
             config: What was asked, without expansions.
             progress: Is told how many hypotheses are scored.
+            vary: An option with several values.
         """
+        self._vary = vary
         self._lists = lists
         self._dev = dev
         self._plan = plan
@@ -176,6 +247,10 @@ class _Experiments:
         """
         every = _readings(self._plan, self._config.lms)
         experiments = []
+        if self._vary is not None:
+            for name, config in self._vary.configs(self._config):
+                experiments.append(_Experiment(name, every, config=config))
+            return experiments
         if not self._plan.decision.is_best:
             experiments.append(_Experiment("", []))
         for reading in every:
@@ -214,6 +289,9 @@ class _Experiments:
 
     def entries(self) -> Iterator[Entry]:
         """Yield an entry for each experiment."""
+        if self._vary is not None:
+            for reading in _readings(self._plan, self._config.lms):
+                self._score(reading)
         for one in self._experiments():
             speed = self._score(one.scored) if one.scored else None
             # Without a model, there is a word bonus if there is one with all models:
@@ -221,7 +299,7 @@ class _Experiments:
             bonus: Bonus = self._config.word_bonus
             if one.ablation:
                 bonus = WORDS in self._plan.tuning.bonuses
-            weights = self._tune(one.readings, bonus)
+            weights = self._tune(one.readings, bonus, one.config or self._config)
             decided = decide(self._plan.metric, self._lists, weights)
             name = self._title(one.name)
             yield Entry(name, decided, weights.value, speed, one.ablation)
@@ -243,10 +321,12 @@ class _Experiments:
             number += sum(not math.isinf(score) for score in nbest.column(lm.name))
         return number / seconds
 
-    def _tune(self, readings: Sequence[_Reading], word_bonus: Bonus) -> Weights:
+    def _tune(
+        self, readings: Sequence[_Reading], word_bonus: Bonus, config: RunConfig
+    ) -> Weights:
         """Return the weights of some models on dev."""
         models = [lm for one in readings for lm in one.models]
-        config = replace(self._config, lm_norm=self._plan.norm, word_bonus=word_bonus)
+        config = replace(config, lm_norm=self._plan.norm, word_bonus=word_bonus)
         own = resolve(config, self._lists, self._dev, lambda: models)
         return tune(replace(own, metrics=self._plan.metrics), self._dev)
 

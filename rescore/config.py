@@ -4,13 +4,13 @@ choices that are left open.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rescore.decision.mixture import AGREEMENT
 from rescore.lms.base import length_power
 from rescore.metrics import MetricOptions
-from rescore.options import Declared, OptionValues, option
+from rescore.options import Declared, Field, OptionValues, flattened, option
 from rescore.parts import DECISIONS, EXPANSIONS, FEATURES, METRICS
 
 Bonus = bool | float | None
@@ -235,3 +235,38 @@ class RunConfig(Declared):
         they are expanded.
         """
         return any(self.expanding.values.values())
+
+
+def flattened_options() -> dict[str, Field]:
+    """Return all options of an experiment by name, with those of parts."""
+    return {entry.name: entry for entry in flattened(RunConfig.declared())}
+
+
+def table_of(name: str) -> str | None:
+    """Return the field of `RunConfig` that holds an option of a part; None if the
+    option is a field of its own.
+
+    Args:
+        name: The name of the option.
+    """
+    for entry in RunConfig.declared():
+        of_parts = flattened([entry]) if entry.about.parts else ()
+        if any(inner.name == name for inner in of_parts):
+            return entry.name
+    return None
+
+
+def with_option(config: RunConfig, name: str, value: object) -> RunConfig:
+    """Return what was asked, with another value of an option.
+
+    Args:
+        config: What was asked.
+        name: A field of `RunConfig`, or an option of a part.
+        value: The value.
+    """
+    changed: dict[str, Any] = {name: value}
+    table = table_of(name)
+    if table is not None:
+        before: OptionValues = getattr(config, table)
+        changed = {table: type(before)(**{**before.entries, name: value})}
+    return replace(config, **changed)

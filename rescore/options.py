@@ -305,10 +305,12 @@ class Field(NamedTuple):
             OptionError: A value is of another kind, none of the choices, or out of
                 range.
         """
+        if isinstance(value, FileContent):
+            value = value.content
         if value is None:
             return
         if not is_of_kind(value, self.hint):
-            expected = in_words(self.hint, self.range)
+            expected = in_words(self.hint, self.range, value)
             if self.about.reads and self.about.read:
                 expected = "the path of a file"
             raise OptionError(

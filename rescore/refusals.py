@@ -38,6 +38,7 @@ from rescore.config import (
     WEIGHTS,
     Bonus,
     RunConfig,
+    flattened_options,
 )
 from rescore.decision.rules import Decision
 from rescore.errors import OptionError, UserError, did_you_mean, takes_no
@@ -45,7 +46,7 @@ from rescore.files import absent, identity
 from rescore.lms import ComputeOptions
 from rescore.metrics.normalise import FLAGS
 from rescore.option_readers import check_read, flags_set, options_of
-from rescore.options import Field, Option, flattened, several
+from rescore.options import Field, Option, several
 from rescore.parts import DECISIONS, FEATURES, METRICS
 
 WORDS = ("metrics", "normaliser", *FLAGS)
@@ -122,7 +123,7 @@ def check_road(road: str, given: Mapping[str, Any]) -> dict[str, Field]:
     known = {*options, *(field.name for field in fields(RunConfig))}
     of_parts: dict[str, Field] = {}
     if not names.keys() <= known:  # else parts stay unloaded
-        every = {entry.name: entry for entry in flattened(RunConfig.declared())}
+        every = flattened_options()
         of_parts = {name: one for name, one in every.items() if name not in known}
     for field, name in names.items():
         option = of_parts.get(field, options.get(field))

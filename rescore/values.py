@@ -133,13 +133,17 @@ def is_of_kind(value: Any, annotation: Any) -> bool:
     return False
 
 
-def in_words(annotation: Any, numbers: Range) -> str:
+def in_words(annotation: Any, numbers: Range, found: Any = None) -> str:
     """Return the values that an option takes, for a message.
 
     Args:
         annotation: The type, or a union of types.
         numbers: The range of numbers.
+        found: What was given in their place. One text where several are expected would
+            be read letter by letter.
     """
+    if isinstance(found, str) and kind_of(annotation).several:
+        return f"{in_words(annotation, numbers)}, such as [{found[:40]!r}]"
     kinds = []
     for part in _parts(annotation):
         _, words = _PLAIN.get(part, (part, f"a {getattr(part, '__name__', part)}"))

@@ -536,7 +536,7 @@ def test_weights_are_numbers(tmp_path: Path) -> None:
     ):
         rescore.load_weights(tmp_path / "w.json")
     with pytest.raises(
-        rescore.UserError, match=r"columns is the text 'brevity'; give a list"
+        rescore.UserError, match=r"columns 'brevity': expected a list of texts, such"
     ):
         rescore.tune(scored, "brevity")
     assert (

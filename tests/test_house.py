@@ -48,7 +48,7 @@ LAYERS = [
     ["options"],
     ["parts"],
     ["files"],
-    ["errors", "ids", "pace", "unspaced", "version"],
+    ["errors", "ids", "pace", "unspaced", "values", "version"],
 ]
 """The core, from the roof to the ground."""
 HEIGHT = {room: -level for level, rooms in enumerate(LAYERS) for room in rooms}

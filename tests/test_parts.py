@@ -32,7 +32,7 @@ from rescore.metrics.listed import WordList
 from rescore.metrics.significance import PairedTest, ScoredText
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Header, Hypothesis, NbestList
-from rescore.options import Declared, Option, as_json, option, read_file
+from rescore.options import Declared, Field, Option, as_json, option, read_file
 from rescore.parts import Registry
 from rescore.signature import parse
 from rescore.tuning import Weights
@@ -643,6 +643,6 @@ def test_an_option_of_a_decision(
 def test_a_number_out_of_range_names_the_range(
     bounds: dict[str, float], numbers: str
 ) -> None:
-    about = Option("A number.", **bounds)
+    entry = Field("size", "", Option("A number.", **bounds), float, None)
     with pytest.raises(UserError, match=f"expected a number {numbers}$"):
-        about.check("size", math.nan)
+        entry.check(math.nan)

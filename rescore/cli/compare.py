@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rescore import comparing, formats
 from rescore.cli import options
 from rescore.cli.eval import TestOptions
+from rescore.comparing import Varied
 from rescore.config import RunConfig
 from rescore.files import shown as shortened
 from rescore.options import option, written_file
@@ -34,6 +35,13 @@ class Comparison(options.Lists):
         "The row that p-values compare with, such as the name of a model, or `above`"
         " for the row above each.  [default: the first pass]",
         metavar="ROW",
+    )
+    vary: Varied | None = option(
+        None,
+        "A row for each value of an option that is a number, such as"
+        " boost=0,0.3,1,2, with all models together.",
+        metavar="OPTION=N,N...",
+        parse=Varied.of_text,
     )
     style: str = option(
         "text", "Style of the table on stdout.", choices=(*STYLES, "json")
@@ -97,6 +105,7 @@ def command(
             about,
             progress,
             against=own.against,
+            vary=own.vary,
         )
     for path, style in styles.items():
         with formats.opened(path) as file:

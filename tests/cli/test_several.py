@@ -620,7 +620,7 @@ def test_length_and_token_counts(
         assert scores[name] == pytest.approx(whole / 4**power)
     assert_one_line_error(
         rescore("score", lists, "--lm", arpa, "--lm-norm", "length"),
-        "--lm-norm length: expected",
+        "--lm-norm: 'length' is neither",
     )
     done = rescore(
         lists,
