@@ -469,6 +469,7 @@ def compare(
     words: str | Path | None = None,
     normaliser: Normaliser | None = None,
     against: str | None = None,
+    vary: tuple[str, Sequence[float]] | None = None,
     **options: Any,
 ) -> Comparison:
     """Return language models side by side: each tuned on `dev` and measured on `lists`,
@@ -485,6 +486,8 @@ def compare(
         normaliser: What counts as the same word, as in `tune`.
         against: The row that p-values compare with, such as the name of a model, or
             `above` for the row above each; None for the first pass.
+        vary: An option that is a number and its values, such as `("boost", [0, 0.3])`:
+            a row for each value, with all models together.
         options: Further options, as in `tune`, and options of `load`, as in `score`.
 
     Raises:
@@ -511,6 +514,7 @@ def compare(
         lambda: border.as_models(lms, loading),
         specs=border.specs_of(lms),
         against=against,
+        vary=comparing.Varied(vary[0], tuple(vary[1])) if vary else None,
     )
 
 

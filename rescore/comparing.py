@@ -134,13 +134,13 @@ def compare(
     """
     # no column beside the models' is tuned: rows differ in the models alone
     config = replace(config, columns=(FIRST_PASS,), dev=config.dev or "dev")
-    check(config)
-    if vary is not None:
-        for _, own in vary.configs(config):
-            check(own)
+    check_asked(config, vary)
     warn_of_overlap(lists, dev)
     _tell_left_out(Dataset.of(dev), config)
-    plan = resolve(config, lists, dev, load, specs)
+    asked = config
+    if vary is not None:  # a bonus of 0 counts nothing
+        asked = with_option(config, vary.name, max(vary.values, key=abs))
+    plan = resolve(asked, lists, dev, load, specs)
     lists = list(expand(plan, lists))
     dev = list(expand(plan, dev, dev=True))
     config = replace(config, expanding=OptionValues())
@@ -156,7 +156,24 @@ def compare(
         plan.metrics[1:],
         plan.by,
         experiments.row(against),
+        None if vary is None else vary.name,
     )
+
+
+def check_asked(config: RunConfig, vary: Varied | None) -> None:
+    """See that what is asked of a comparison goes together.
+
+    Args:
+        config: What was asked.
+        vary: An option with several values; None for a row for each model.
+
+    Raises:
+        UserError: It does not.
+    """
+    check(config)
+    if vary is not None:
+        for _, own in vary.configs(config):
+            check(own)
 
 
 def _tell_left_out(lists: Dataset, config: RunConfig) -> None:

@@ -82,6 +82,8 @@ def command(
     and (without --cache) the number of hypotheses scored per second. The p-value of a
     row `without MODEL` is against all models: it says whether the model adds anything
     to the others. --against tells whether one model is better than another.
+
+    --vary compares values of an option instead. Choose the value on dev.
     """
     styles = {path: checked_style("--output", path, [JSON]) for path in own.output}
     config = options.configured(
@@ -91,7 +93,7 @@ def command(
         word_bonus=own.word_bonus,
         token_bonus=own.token_bonus,
     )
-    config = options.with_one_metric(config)
+    comparing.check_asked(config, own.vary)
     lists = inputs.read(own.nbest, need_references=True)
     dev_lists = inputs.read_dev(dev)
     about = shortened(", ".join(own.nbest))

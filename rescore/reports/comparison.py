@@ -120,6 +120,8 @@ class Comparison:
     rows: list[Compared] = field(default_factory=list)
     groups: Groups | None = None
     """Figures of groups of test lists; None if nothing is grouped."""
+    varied: str | None = None
+    """The option whose values the rows have; None if rows are models."""
     baseline: str = FIRST
     """The first pass as the table names it; of several systems it is their mixture."""
 
@@ -132,6 +134,8 @@ class Comparison:
             f" {counted(self.hypotheses, 'hypothesis')}; weights tuned on"
             f" {self.dev_source}; p against the {self._compared_with}"
         )
+        if self.varied:
+            about += f"; best on dev: {self._best_on_dev}"
         if without:
             about += "; rows `without MODEL` have p against all models"
         return about + (
@@ -139,6 +143,13 @@ class Comparison:
             if any(WORDS in row.weights for row in without)
             else ""
         )
+
+    @property
+    def _best_on_dev(self) -> str:
+        """The names of the rows with the best figure on dev."""
+        values = [row.dev for row in self.rows]
+        best = max(values) if self.higher_is_better else min(values)
+        return ", ".join(row.name for row in self.rows if row.dev == best)
 
     @property
     def p_header(self) -> str:
@@ -241,6 +252,7 @@ def compare(
     also: Sequence[Metric] = (),
     by: str | None = None,
     against: str | None = None,
+    varied: str | None = None,
 ) -> Comparison:
     """Return the figures of entries on the same lists, each with a p-value against the
     first pass, or against another row.
@@ -259,6 +271,7 @@ def compare(
         by: What the figures of groups are grouped by; None for no groups.
         against: The name of the row that p-values compare with, or `above` for the
             row above each; None for the first pass.
+        varied: The option whose values the entries have; None if they are models.
     """
     warn_of_texts(metric, lists)
     warn_of_few(test, metric, lists)
@@ -283,6 +296,7 @@ def compare(
         first_interval=figures.row(FIRST, first).interval,
         baseline=baseline_of(lists),
         against=against,
+        varied=varied,
     )
     texts = {result.baseline: first}
     together = result.baseline
@@ -407,7 +421,8 @@ def render(comparison: Comparison, style: str, shown: Shown = Shown()) -> str:  
         return as_json(comparison)
     table: str = STYLES[style](_cells(comparison, shown, marked=style != "csv"))
     about = comparison.about
-    if style in BOLD and sum(row.is_best for row in comparison.rows) > 1:
+    differ = len({row.value for row in comparison.rows}) > 1
+    if style in BOLD and differ and sum(row.is_best for row in comparison.rows) > 1:
         about += f"; bold: no significant difference (p >= {SIGNIFICANT:g}) to the best"
     group_table = groups.render(comparison.groups, style)
     if group_table is not None:

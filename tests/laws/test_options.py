@@ -696,6 +696,7 @@ SCENARIOS: dict[str, dict[str, str]] = {
         "serve": "--lm ngram:other/one --weights lm.json | --force-weights",
     },
     "--against": {"*": "| --against 'ngram:one'"},
+    "--vary": {"*": "--decide mbr --no-bagging | --vary scale=0.1,9"},
     "--threshold": {"*": "| --threshold 1"},
     "--case": {"*": "! case.txt --words words | --no-case"},
     "--whole": {

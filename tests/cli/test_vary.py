@@ -1,0 +1,93 @@
+"""`compare --vary`: a row for each value of an option, with the figures that `run` has
+for the value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rescore as api
+from tests.conftest import Run, assert_one_line_error
+from tests.tuning.test_curve_in_python import scored
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Path:
+    entries = []
+    for nbest in scored(12):
+        hyps = [
+            {"text": one.text, "score": one.scores["s2s"]} for one in nbest.hypotheses
+        ]
+        entries.append({"id": nbest.id, "ref": nbest.references[0], "hyps": hyps})
+    lines = [json.dumps(entry) for entry in entries]
+    (tmp_path / "l.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    (tmp_path / "words").write_text("b\n", encoding="utf-8")
+    return tmp_path / "l.jsonl"
+
+
+def letters(sentences: Sequence[str]) -> list[float]:
+    """Return a score of each sentence."""
+    return [-float(sentence.count("b")) for sentence in sentences]
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "options"),
+    [
+        ("boost", [0, 0.5, 3], {"words": "words", "bagging": False}),
+        ("scale", [0.1, 5], {"decide": "mbr", "bagging": False}),
+        ("no_word", [0.5, 9], {"decide": "rover", "scale": 0.5, "bagging": False}),
+    ],
+)
+def test_a_row_is_what_compare_has_for_its_value(
+    name: str,
+    values: list[float],
+    options: dict[str, Any],
+    lists: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(lists.parent)
+    read = api.read(lists)
+    table = api.compare(read, read, letters, vary=(name, values), **options)
+    assert len(table.rows) == len(values)
+    for row, value in zip(table.rows, values, strict=True):
+        assert row.name.startswith(f"{name} {value:g}")
+        alone = api.compare(read, read, letters, **options, **{name: value}).rows[-1]
+        assert (row.value, row.dev, row.weights) == (
+            *(alone.value, alone.dev),
+            alone.weights,
+        )
+    assert len({row.value for row in table.rows}) > 1
+    best = min(table.rows, key=lambda row: row.dev)
+    assert f"best on dev: {best.name}" in table.about
+
+
+def test_what_cannot_be_varied_is_refused(rescore: Run, lists: Path) -> None:
+    command = ["compare", lists, "--dev", lists, "--lm", "tta", "--vary"]
+    for typed, message in (
+        ("boost", "'boost' is not OPTION=NUMBER,NUMBER..., such as boost=0,0.3,1"),
+        ("recombine=1,2", "--vary recombine: compare varies numbers that leave the"),
+        ("decide=1", "--vary decide: compare varies numbers"),
+        ("scale=-1,2", "--scale -1.0: expected a number from 0 to 1000000"),
+        ("folds=2,3", "compare takes no folds; give it to run"),
+        ("bost=1", "bost is not an option; did you mean boost?"),
+    ):
+        assert_one_line_error(rescore(*command, typed), message)
+
+
+def test_several_metrics_are_columns(rescore: Run, lists: Path) -> None:
+    (lists.parent / "text").write_text("a b b a\nb a b a\n", encoding="utf-8")
+    trained = rescore(
+        *("train", "--lm", "ngram", "--text", "text", "--discount-fallback"),
+        *("--out", "lm"),
+    )
+    assert trained.returncode == 0, trained.stderr
+    command = ["compare", lists, "--dev", lists, "--lm", "ngram:lm", "--vary"]
+    metrics = ["--metric", "wer", "--metric", "bwer", "--words", "words"]
+    done = rescore(*command, "boost=0,1", *metrics)
+    assert done.returncode == 0 and "BWER" in done.stdout, done.stderr
+    assert "boost 1" in done.stdout and "+1.00 a listed word" in done.stdout
