@@ -98,7 +98,7 @@ def prepare(folder: Path) -> None:
     """Write tiny lists, texts, networks and recordings into a folder."""
     lists = [shortened(nbest, 10) for nbest in demo_lists()[:20]]
     formats.write(lists, str(folder / "lists.json"))
-    references = [nbest.references[0] for nbest in lists]
+    references = [f"{nbest.id} {nbest.references[0]}" for nbest in lists]
     write_lines(folder / "references.txt", references)
     sentences = (ROOT / "data" / "sentences.txt").read_text(encoding="utf-8")
     target = sentences.splitlines()[:120]
