@@ -423,7 +423,7 @@ def render(comparison: Comparison, style: str, shown: Shown = Shown()) -> str:  
     about = comparison.about
     differ = len({row.value for row in comparison.rows}) > 1
     if style in BOLD and differ and sum(row.is_best for row in comparison.rows) > 1:
-        about += f"; bold: no significant difference (p >= {SIGNIFICANT:g}) to the best"
+        about += f"; bold: no significant difference to the best (p >= {SIGNIFICANT:g})"
     group_table = groups.render(comparison.groups, style)
     if group_table is not None:
         table += f"\n\n{group_table}"
