@@ -26,6 +26,7 @@ from rescore.columns import (
     role_of_name,
 )
 from rescore.errors import UserError, counted
+from rescore.readings import Readings, Text
 
 Item = TypeVar("Item")
 
@@ -62,6 +63,10 @@ class Hypothesis:
     combined: float | None = None
     """The combined score that a reranked list is sorted by; None in a list that was not
     reranked. Files rank by it, and have the first pass beside it.
+    """
+    alternatives: Text = ()
+    """The text with the alternatives of sclite, of which `text` has one each; empty for
+    a text without alternatives.
     """
 
 
@@ -182,7 +187,8 @@ class NbestList:
                 f"utterance {self.id}: references is {self.references!r}; give a tuple"
                 " of texts, () for none"
             )
-        self.references = tuple(self.references)
+        if not isinstance(self.references, Readings):
+            self.references = tuple(self.references)
 
     def __repr__(self) -> str:
         """One line: the rest is in the fields."""

@@ -42,6 +42,7 @@ LAYERS = [
     ["dataset"],
     ["nbest"],
     ["columns"],
+    ["readings"],
     ["styles"],
     ["option_readers"],
     ["keys"],

@@ -13,7 +13,7 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.whole import Recording, is_unscored, read_systems
 from rescore.columns import FIRST_PASS
-from rescore.formats.alternatives import cheapest, readings
+from rescore.formats.alternatives import best_of, readings
 from rescore.formats.ids import Side, paired, some
 from rescore.formats.source import ReadOptions
 from rescore.formats.times import spread
@@ -28,6 +28,7 @@ def measured_recordings(
     references: str,
     strict: bool = False,
     options: ReadOptions | None = None,
+    words: Normaliser | None = None,
 ) -> list[list[NbestList]]:
     """Return the recordings of each output as lists with references.
 
@@ -39,6 +40,8 @@ def measured_recordings(
         references: The file or folder of references.
         strict: Whether warnings about the input are errors.
         options: The options of formats, for outputs in JSON; None for the defaults.
+        words: Says which words are equal, where there are alternatives; None for the
+            default.
 
     Raises:
         UserError: A file is damaged, or a recording has no reference.
@@ -62,7 +65,7 @@ def measured_recordings(
             if all(timed):
                 lists += _segments(name, reference, output)
             else:
-                lists.append(_whole(path, name, reference, output))
+                lists.append(_whole(path, name, reference, output, words))
         measured.append(lists)
     return measured
 
@@ -123,12 +126,17 @@ def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[Nbe
             continue
         segment = f"{re.sub('[-_]', '.', speaker)}-{name}-{place + 1:05}"
         texts = readings(text, segment)
-        output = cheapest(" ".join(words[place]), texts, segment)
-        best = Hypothesis(output, {FIRST_PASS: 0.0})
+        best = best_of(" ".join(words[place]), texts)
         yield NbestList(segment, [best], texts, recording=name)
 
 
-def _whole(path: str, name: str, reference: Recording, heard: Recording) -> NbestList:
+def _whole(
+    path: str,
+    name: str,
+    reference: Recording,
+    heard: Recording,
+    words: Normaliser | None,
+) -> NbestList:
     """Return a recording as a list of one hypothesis, with the readings of reference
     and output that are closest to each other.
     """
@@ -141,21 +149,24 @@ def _whole(path: str, name: str, reference: Recording, heard: Recording) -> Nbes
             path,
             name,
         )
-    expected = closest_readings(reference.marked(), heard)
+    expected = closest_readings(reference.marked(), heard, words)
     marked = heard.marked()
     if any(word.startswith("{") for word in marked.markup):
-        heard = closest_readings(marked, expected)
+        heard = closest_readings(marked, expected, words)
     best = Hypothesis(heard.text, {FIRST_PASS: 0.0})
     return NbestList(name, [best], (expected.text,), recording=name)
 
 
-def closest_readings(reference: Recording, heard: Recording) -> Recording:
+def closest_readings(
+    reference: Recording, heard: Recording, words: Normaliser | None = None
+) -> Recording:
     """Return a reference with the alternatives (`{ a / b }`) that are closest to an
     output; the choice may differ in each piece.
 
     Args:
         reference: The reference.
         heard: The output.
+        words: Says which words are equal; None for the default.
     """
     # the words of a CTM have no alternatives; `marked` gives these
     if reference.spoken:
@@ -172,11 +183,12 @@ def closest_readings(reference: Recording, heard: Recording) -> Recording:
     for (first, last), texts, (begin, end) in zip(
         reference.pieces, choices, stretches, strict=True
     ):
-        words = Normaliser().closest(texts, " ".join(output[begin:end])).split()
+        stretch = " ".join(heard.words[begin:end])
+        chosen = (words or Normaliser()).closest(texts, stretch).split()
         times = reference.times[first:last]
         if times and len(texts) > 1:
-            times = spread(words, (times[0][0], times[-1][1]))
-        result.add(words, times)
+            times = spread(chosen, (times[0][0], times[-1][1]))
+        result.add(chosen, times)
     return result
 
 

@@ -12,7 +12,7 @@ from rescore.config import GROUPS, MEASURES, RunConfig
 from rescore.errors import OptionError, takes_no
 from rescore.files import shown
 from rescore.metrics import Metric
-from rescore.metrics.base import SESSION
+from rescore.metrics.base import SESSION, aligned_outputs
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
 from rescore.option_readers import reads
@@ -150,6 +150,7 @@ def command(
     for _, lists in read:
         together += lists
     every = plan_of(options.configured(config), together).metrics
+    read = [(name, aligned_outputs(every[0], lists)) for name, lists in read]
     tests = significance.make_each(every)
     systems = []
     for metric, test in zip(every, tests, strict=True):
@@ -183,7 +184,9 @@ def _read(
         )
     else:
         read = resolve(WHOLE)
-        every = read(own.outputs, inputs.ref[0], inputs.strict, inputs.read_options)
+        words = config.measuring.values.get("normaliser")
+        how = (inputs.strict, inputs.read_options, words)
+        every = read(own.outputs, inputs.ref[0], *how)
     return list(zip(names, every, strict=True))
 
 

@@ -1,18 +1,15 @@
-"""Alternatives in texts of sclite, such as `the { cat / cats } sat { @ / down }`: all
-texts that they stand for, and the text that counts.
-"""
+"""Alternatives in texts of sclite, such as `the { cat / cats } sat { @ / down }`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 
-from rescore.errors import UserError
+from rescore.columns import FIRST_PASS
 from rescore.formats.text import undo_entities
+from rescore.nbest import Hypothesis
+from rescore.readings import EMPTY, Readings, Text, closest_reading, readings_of
 
-MOST_READINGS = 1024
-"""Readings of a text, at most."""
 _ALTERNATIVES = re.compile(r"(?<![^\s{/])\{\s*([^{}\s][^{}]*)\}")
 """Alternatives without further alternatives in them. As in sclite, only the opening
 bracket needs a blank before it.
@@ -23,6 +20,8 @@ alternatives, as in words of a CTM; `readings` turns them into these letters aga
 """
 FROM_LETTERS = str.maketrans("\ufdd0\ufdd1\ufdd2\ufdd3", "{}/@")
 """The letters of `AS_LETTERS` again."""
+_MARK = "\ufdd4"
+"""Stands before the number of alternatives that were read already."""
 
 
 def unescaped(text: str) -> str:
@@ -37,16 +36,68 @@ def unescaped(text: str) -> str:
     return undo_entities(text)
 
 
-def readings(text: str, place: str) -> tuple[str, ...]:
+def as_text(text: str, escaped: bool = False) -> Text:
+    """Return a text of sclite, such as `the { cat / cats } sat {@/down}`, as its parts.
+
+    Brackets that are not closed are words.
+
+    Args:
+        text: A text, with or without alternatives.
+        escaped: Whether XML entities of the Moses tokeniser are undone.
+    """
+    blocks: list[tuple[Text, ...]] = []
+    while (match := _ALTERNATIVES.search(text)) is not None:
+        alternatives = match[1].split("/")
+        blocks.append(tuple(_parts(each, blocks, escaped) for each in alternatives))
+        mark = f"{_MARK}{len(blocks) - 1}"
+        text = f"{text[: match.start()]} {mark} {text[match.end() :]}"
+    return _parts(text, blocks, escaped)
+
+
+def _parts(text: str, blocks: list[tuple[Text, ...]], escaped: bool) -> Text:
+    """Return the parts of a text whose alternatives were read already."""
+    parts: list[str | tuple[Text, ...]] = []
+    words: list[str] = []
+    for word in [*text.split(), EMPTY]:
+        is_word = word not in ("@", EMPTY) and word[0] != _MARK
+        if is_word:
+            words.append(word)
+            continue
+        if words:
+            parts.append(_plain(words, escaped))
+            words = []
+        if word == "@":
+            parts.append(EMPTY)
+        elif word:
+            parts.append(blocks[int(word[1:])])
+    return tuple(parts) or (EMPTY,)
+
+
+def _plain(words: list[str], escaped: bool) -> str:
+    """Return words as a text without escapes."""
+    text = " ".join(words).translate(FROM_LETTERS)
+    return undo_entities(text) if escaped else text
+
+
+def _has_alternatives(text: Text) -> bool:
+    """Return whether a part of a text is alternatives."""
+    return any(isinstance(part, tuple) for part in text)
+
+
+def readings(text: str, place: str, escaped: bool = False) -> tuple[str, ...]:
     """Return all texts that a text of sclite stands for, such as `the { cat / cats }
     sat {@/down}`; @ is no word.
 
-    Brackets that are not closed are words. The texts with the fewest @ come first,
-    since sclite prefers them to others that are as close.
+    The texts with the fewest @ come first, since sclite prefers them to others that are
+    as close.
 
     Args:
         text: A text, with or without alternatives.
         place: The file and utterance, for the message.
+        escaped: Whether XML entities of the Moses tokeniser are undone.
+
+    Returns:
+        The texts; `Readings` of a text with alternatives.
 
     Raises:
         UserError: The text has more than `MOST_READINGS` readings.
@@ -55,17 +106,9 @@ def readings(text: str, place: str) -> tuple[str, ...]:
         >>> readings("a { b /@ } c", "ref.trn")
         ('a b c', 'a c')
     """
-    texts = [text]
-    while any(map(_ALTERNATIVES.search, texts)):
-        texts = list(dict.fromkeys(chain.from_iterable(map(_opened, texts))))
-        if len(texts) > MOST_READINGS:
-            raise UserError(
-                f"{place}: its alternatives make more than {MOST_READINGS:,} readings;"
-                " leave some out"
-            )
-    sentences = sorted(map(str.split, texts), key=lambda words: words.count("@"))
-    unique = dict.fromkeys(map(_joined, sentences))
-    return tuple(reading.translate(FROM_LETTERS) for reading in unique)
+    parts = as_text(text, escaped)
+    every = readings_of(parts, place)
+    return Readings(every, [parts]) if _has_alternatives(parts) else every
 
 
 def first_reading(text: str) -> str:
@@ -75,53 +118,37 @@ def first_reading(text: str) -> str:
     Args:
         text: A text, with or without alternatives.
     """
-    while _ALTERNATIVES.search(text):
-        text = next(_opened(text))
-    return _joined(text.split())
+    parts = as_text(text)
+    while _has_alternatives(parts):
+        first: list[str | tuple[Text, ...]] = []
+        for part in parts:
+            first += [part] if isinstance(part, str) else part[0]
+        parts = tuple(first)
+    return " ".join(filter(None, parts))
 
 
-def _opened(text: str) -> Iterator[str]:
-    """Yield the text with each of the alternatives in place of a first innermost
-    bracket; a text without alternatives as it is.
-    """
-    match = _ALTERNATIVES.search(text)
-    if match is None:
-        yield text
-        return
-    before = text[: match.start()].split()
-    after = text[match.end() :].split()
-    for alternative in match[1].split("/"):
-        yield " ".join([*before, *alternative.split(), *after])
-
-
-def _joined(words: Sequence[str]) -> str:
-    """Return the words of a reading as a text, without @."""
-    return " ".join(word for word in words if word != "@")
-
-
-def cheapest(text: str, references: Sequence[str], place: str) -> str:
-    """Return the reading of an output that sclite aligns with a reference at the least
-    cost; the first of equals.
+def best_of(text: str, references: Sequence[str], escaped: bool = False) -> Hypothesis:
+    """Return the only hypothesis of an output. Of alternatives its text has those that
+    sclite aligns with a reference.
 
     Args:
         text: The output, with or without alternatives.
         references: The references of the utterance.
-        place: The file and utterance, for the message.
+        escaped: Whether XML entities of the Moses tokeniser are undone.
 
     Raises:
-        UserError: The output has more than `MOST_READINGS` readings.
+        UserError: The output has more than `rescore.readings.MOST_READINGS` readings.
     """
-    choices = readings(text, place)
-    if len(choices) == 1:
-        return choices[0]
-    # rapidfuzz loads numpy, and few outputs have alternatives
-    from rapidfuzz.distance import Levenshtein
-    from rapidfuzz.process import cdist
+    parts = as_text(text, escaped)
+    best = Hypothesis("", {FIRST_PASS: 0.0})
+    if _has_alternatives(parts):
+        best.alternatives = parts
+        best.text = closest_reading(references, parts, _folded_words)
+    else:
+        best.text = " ".join(filter(None, parts))
+    return best
 
-    costs = cdist(
-        [reference.lower().split() for reference in references],
-        [undo_entities(choice).lower().split() for choice in choices],
-        scorer=Levenshtein.distance,
-        scorer_kwargs={"weights": (3, 3, 4)},
-    )
-    return choices[int(costs.argmin()) % len(choices)]
+
+def _folded_words(text: str) -> list[str]:
+    """Return the words of a text as sclite compares them by default."""
+    return text.lower().split()

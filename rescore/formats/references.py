@@ -11,12 +11,11 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
-from rescore.formats.alternatives import cheapest, readings
+from rescore.formats.alternatives import best_of, readings
 from rescore.formats.fields import Fields, with_fields
 from rescore.formats.ids import (
     Pairing,
@@ -50,6 +49,7 @@ from rescore.formats.wordlists import without_lists
 from rescore.ids import is_path
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.parts import FORMATS
+from rescore.readings import together
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +116,7 @@ def _together(files: Sequence[PairedTexts], escaped: bool = True) -> Texts:
     per_file = [file.texts(escaped) for file in files]
     texts = {}
     for name in per_file[0]:
-        texts[name] = tuple(chain.from_iterable(by_id[name] for by_id in per_file))
+        texts[name] = together([by_id[name] for by_id in per_file])
     return texts
 
 
@@ -471,12 +471,10 @@ class TextFile:
             text: The text; in trn, it may have alternatives.
             escaped: Whether XML entities of the Moses tokeniser are undone.
         """
-        texts: tuple[str, ...] = (undo_marks(text),)
+        text = undo_marks(text)
         if self.by_id is not None:
-            texts = readings(texts[0], f"{self.path}: utterance {name}")
-        if escaped:  # last: an escaped mark is none
-            texts = tuple(map(undo_entities, texts))
-        return texts
+            return readings(text, f"{self.path}: utterance {name}", escaped)
+        return (undo_entities(text) if escaped else text,)
 
 
 IN_ORDER = "lines in order"
@@ -641,15 +639,14 @@ def read_best(
     paired_files = [file.beside(ours) for file in files]
     _check_left_out(paired_files, f"text in {output.path}", "an output", allow_missing)
     references = _together(paired_files)
-    if output.by_id is not None:
-        for name, (text,) in hypotheses.items():
-            place = f"{output.path}: utterance {name}"
-            choice = cheapest(undo_marks(text), references[name], place)
-            hypotheses[name] = (choice,)
     header = Header(translates=first.of_translations)
     lists = []
     for nbest in best_lists(hypotheses):
-        lists.append(replace(nbest, references=references[nbest.id], header=header))
+        expected = references[nbest.id]
+        if output.by_id is not None:
+            (text,) = hypotheses[nbest.id]
+            nbest.hypotheses = [best_of(undo_marks(text), expected, escaped=True)]
+        lists.append(replace(nbest, references=expected, header=header))
     return with_fields(lists, [file.fields for file in paired_files])
 
 

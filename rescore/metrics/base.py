@@ -184,6 +184,16 @@ class Metric:
         """
         return np.ones(len(sums), dtype=bool)
 
+    def said(self, text: str) -> str:
+        """Return the words of a text that the metric reads, without what else the text
+        has: speakers and times of a recording (`SESSION`). All else that looks at texts
+        asks here.
+
+        Args:
+            text: The text of a hypothesis or of a reference.
+        """
+        return text
+
     def mismatch(self, texts: Sequence[str], references: Sequence[str]) -> str:
         """Return a sentence if texts and references are written in different ways, so
         that the metric is far too low; empty if they are not.
@@ -464,6 +474,27 @@ def _unsigned(metric: Metric) -> dict[str, str]:
     return further
 
 
+def aligned_outputs(metric: Metric, lists: Sequence[NbestList]) -> list[NbestList]:
+    """Return lists whose outputs have, of alternatives, those that sclite aligns with a
+    reference, for the words of a metric.
+
+    Args:
+        metric: The metric; without a normaliser case does not count.
+        lists: Lists with references.
+    """
+    normaliser = metric.words or Normaliser()
+    aligned = []
+    for nbest in lists:
+        hypotheses = []
+        for hypothesis in nbest.hypotheses:
+            if hypothesis.alternatives:
+                text = normaliser.heard(nbest.references, hypothesis.alternatives)
+                hypothesis = replace(hypothesis, text=text)
+            hypotheses.append(hypothesis)
+        aligned.append(replace(nbest, hypotheses=hypotheses))
+    return aligned
+
+
 # --- warnings -------------------------------------------------------------------------
 
 
@@ -481,11 +512,22 @@ def warn_of_texts(metric: Metric, lists: Sequence[NbestList]) -> None:
         metric: The metric.
         lists: The lists; the first 100 are looked at.
     """
-    some = lists[:100]
+    some = [_said(metric, nbest) for nbest in lists[:100]]
     _warn_of_forms(metric, some)
     _warn_of_unspaced(metric, some)
     _warn_of_blanks(metric, some)
     _warn_of_mismatch(metric, some)
+
+
+def _said(metric: Metric, nbest: NbestList) -> NbestList:
+    """Return a list with the words of its texts alone."""
+    if metric.reads != SESSION:
+        return nbest
+    hypotheses = []
+    for hypothesis in nbest.hypotheses:
+        hypotheses.append(replace(hypothesis, text=metric.said(hypothesis.text)))
+    references = tuple(map(metric.said, nbest.references))
+    return replace(nbest, hypotheses=hypotheses, references=references)
 
 
 def _warn_of_mismatch(metric: Metric, lists: Sequence[NbestList]) -> None:

@@ -65,7 +65,9 @@ class CachedMetric:
         """
         keys = []
         for text, texts in zip(hypotheses, references, strict=True):
-            keys.append((text, tuple(texts)))
+            if not isinstance(texts, tuple):  # `Readings` are tuples
+                texts = tuple(texts)
+            keys.append((text, texts))
         new = list(dict.fromkeys(key for key in keys if key not in self._rows))
         rows = self._metric.statistics(
             [text for text, _ in new], [texts for _, texts in new]

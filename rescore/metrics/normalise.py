@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rescore.metrics import open_asr as leaderboard
+from rescore.metrics.alignment import GAP, SUBSTITUTION
 from rescore.metrics.counting import CLOSEST, Counts, error_counts
 from rescore.metrics.replacements import Replacements
 from rescore.metrics.steps import (
@@ -27,6 +28,13 @@ from rescore.metrics.steps import (
 )
 from rescore.options import Declared, option, read_file
 from rescore.parts import STEPS as FURTHER
+from rescore.readings import (
+    Readings,
+    Text,
+    cheapest,
+    closest_reading,
+    weighed_readings,
+)
 from rescore.unspaced import UNSPACED_LETTERS
 
 UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
@@ -34,6 +42,13 @@ UNSPACED = re.compile(f"[{UNSPACED_LETTERS}]")
 WRITTEN = re.compile(rf"[{UNSPACED_LETTERS}]|[^\s{UNSPACED_LETTERS}]+")
 """A word as it is written, before a metric is known: a character of a script without
 blanks between words, or a part of a text between blanks.
+"""
+
+Pair = tuple[Text, str]
+"""A reference with alternatives, and a hypothesis."""
+COSTS = 1000 * np.array([SUBSTITUTION, GAP, GAP])
+"""sclite's costs of a substitution, a deletion and an insertion, where an empty word
+costs 1.
 """
 
 
@@ -214,6 +229,68 @@ class Normaliser(Declared):
             return "character"
         return "mixed" if self.split_mixed else "space"
 
+    def spoken(
+        self, references: Sequence[Sequence[str]], hypotheses: Sequence[str]
+    ) -> list[Sequence[str]]:
+        """Return the references of hypotheses. Of alternatives they have those that
+        sclite aligns with the hypothesis.
+
+        Args:
+            references: One or more references for each hypothesis.
+            hypotheses: The hypotheses.
+        """
+        pairs: dict[Pair, str] = {}
+        for own, hypothesis in zip(references, hypotheses, strict=True):
+            if isinstance(own, Readings) and not self.open_asr:
+                pairs |= dict.fromkeys((text, hypothesis) for text in own.texts)
+        if not pairs:
+            return list(references)
+        pairs = self._aligned(list(pairs))
+        result: list[Sequence[str]] = []
+        for own, hypothesis in zip(references, hypotheses, strict=True):
+            if isinstance(own, Readings):
+                own = [pairs[text, hypothesis] for text in own.texts]
+            result.append(own)
+        return result
+
+    def _aligned(self, pairs: Sequence[Pair]) -> dict[Pair, str]:
+        """Return the reading of a reference that sclite aligns with a hypothesis, for
+        each pair of both.
+
+        The reading has the least cost. Networks are aligned only where readings with
+        different errors cost the same.
+        """
+        references: list[str] = []
+        hypotheses: list[str] = []
+        for text, hypothesis in pairs:
+            every = weighed_readings(text)
+            references += [reading.text for reading in every]
+            hypotheses += [hypothesis] * len(every)
+        counts = error_counts(*paired_words(references, hypotheses, self))
+        chosen: dict[Pair, str] = {}
+        end = 0
+        for text, hypothesis in pairs:
+            every = weighed_readings(text)
+            rows = counts[end : end + len(every)]
+            end += len(every)
+            costs = rows @ COSTS + [reading.empty for reading in every]
+            best = np.flatnonzero(costs == costs.min())
+            if (rows[best] == rows[best[0]]).all():
+                chosen[text, hypothesis] = every[best[0]].text
+                continue
+            choice = cheapest(text, (hypothesis,), self, self.looks_across)
+            chosen[text, hypothesis] = choice.reference
+        return chosen
+
+    def heard(self, references: Sequence[str], alternatives: Text) -> str:
+        """Return the reading of an output that sclite aligns with a reference.
+
+        Args:
+            references: One or more references.
+            alternatives: The output with its alternatives.
+        """
+        return closest_reading(references, alternatives, self, self.looks_across)
+
     def closest(self, references: Sequence[str], hypothesis: str) -> str:
         """Return the reference with the fewest errors.
 
@@ -223,6 +300,7 @@ class Normaliser(Declared):
             references: One or more references.
             hypothesis: The hypothesis.
         """
+        (references,) = self.spoken([references], [hypothesis])
         if len(references) == 1:
             return references[0]
         counts = self.counts(

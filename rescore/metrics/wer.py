@@ -94,6 +94,8 @@ class ErrorRate(Metric):
             Counts of shape (hypotheses, 4): substitutions, deletions, insertions and
             reference units.
         """
+        if self.alignment == "sclite":
+            references = self.words.spoken(references, hypotheses)
         best = np.zeros((len(hypotheses), 4), dtype=np.int64)
         most = max(map(len, references), default=0)
         for rank in range(most):

@@ -9,7 +9,7 @@ from typing import Any
 
 from rescore.columns import FIRST_PASS
 from rescore.files import ending_of, opened
-from rescore.metrics import Metric
+from rescore.metrics import Metric, Normaliser
 from rescore.metrics.base import is_better, text_statistics
 from rescore.nbest import NbestList, ranking
 from rescore.reports.markup import comma_separated
@@ -43,7 +43,7 @@ def details(
         row: dict[str, Any] = {"id": nbest.id}
         if nbest.source is not None:
             row["source"] = nbest.source
-        row["reference"] = nbest.references[0] if nbest.references else None
+        row["reference"] = _spoken(metric, nbest, new_text)
         row["first_pass"] = old_text
         row["chosen"] = new_text
         rows.append(row)
@@ -65,6 +65,17 @@ def details(
         for column, score in _first_pass_scores(nbest, row["first_pass"]).items():
             row.setdefault(f"first_pass_{column}", score)
     return rows
+
+
+def _spoken(metric: Metric | None, nbest: NbestList, text: str) -> str | None:
+    """Return the first reference of a text, with the alternatives that are aligned with
+    the text; None without a reference.
+    """
+    if not nbest.references:
+        return None
+    normaliser = (metric and metric.words) or Normaliser()
+    ((reference, *_),) = normaliser.spoken([nbest.references], [text])
+    return reference
 
 
 def _figures(

@@ -17,6 +17,7 @@ from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
 from rescore.metrics.alignment import align
+from rescore.metrics.base import aligned_outputs
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import NbestList
 from rescore.pipeline import rerank
@@ -153,6 +154,8 @@ def compare_outputs(
     name, base = outputs[0]
     metric = resolve(config, base).metric
     words_of(metric)
+    outputs = [(own, aligned_outputs(metric, lists)) for own, lists in outputs]
+    name, base = outputs[0]
     ordered = [(own, in_order(own, lists, name, base)) for own, lists in outputs]
     shown = [_first_pass(own, metric, lists) for own, lists in ordered]
     return measure(metric, [nbest.references for nbest in base], shown, width)

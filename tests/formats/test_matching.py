@@ -11,7 +11,8 @@ import pytest
 
 from rescore import formats
 from rescore.errors import UserError
-from rescore.formats.alternatives import MOST_READINGS, readings
+from rescore.formats.alternatives import readings
+from rescore.readings import MOST_READINGS
 from tests.conftest import Run, assert_one_line_error
 
 IDS = ["spk1-1", "spk1-2", "spk2-1"]
