@@ -85,6 +85,9 @@ class SpeakersErrorRate(ErrorRate):
         _meeteval()
         return {"meeteval": version("meeteval")}
 
+    def said(self, text: str) -> str:
+        return "\n".join(segment.text for segment in segments_of(text))
+
     def _count(self, references: list[str], hypotheses: list[str]) -> Counts:
         rows = []
         for reference, hypothesis in zip(references, hypotheses, strict=True):

@@ -150,11 +150,15 @@ def reference_words(lists: Sequence[NbestList], metrics: Sequence[Metric] = ()) 
         lists: Lists with references.
         metrics: The metrics; the first with a normaliser says what a word is.
     """
-    of_metrics = [metric.words for metric in metrics if metric.words is not None]
+    of_words = [metric for metric in metrics if metric.words is not None]
     total = 0
     for nbest in lists:
-        cut_words = of_metrics[0] if of_metrics else nbest.header.cut_words
-        total += len(cut_words(nbest.references[0]))
+        reference = nbest.references[0]
+        cut_words = nbest.header.cut_words
+        if of_words:
+            reference = of_words[0].said(reference)
+            cut_words = of_words[0].words or cut_words
+        total += len(cut_words(reference))
     return total
 
 
