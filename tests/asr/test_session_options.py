@@ -90,7 +90,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "o.stm").write_text(OUTPUT)
     (tmp_path / "rules.tsv").write_text("zebra\thorse\n")
     (tmp_path / "words.txt").write_text("owl\n")
-    (tmp_path / "shape.json").write_text('results = "a"\n')
+    (tmp_path / "shape.json").write_text('text = "transcript"\n')
 
 
 def value_of(option: str) -> list[str]:
