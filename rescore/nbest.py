@@ -64,9 +64,10 @@ class Hypothesis:
     """The combined score that a reranked list is sorted by; None in a list that was not
     reranked. Files rank by it, and have the first pass beside it.
     """
-    alternatives: Text = ()
-    """The text with the alternatives of sclite, of which `text` has one each; empty for
-    a text without alternatives.
+    alternatives: Text = field(default=(), compare=False)
+    """The output of a file with the alternatives of sclite, of which `text` has one
+    each until a metric chooses (`rescore.metrics.base.aligned_outputs`); empty for a
+    text without alternatives, and not written.
     """
 
 
