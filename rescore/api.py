@@ -55,7 +55,7 @@ def read(
     sources: str | Path | None = None,
     s2s: str = FIRST_PASS,
     format: str | None = None,  # noqa: A002 (as --format)
-    field: Mapping[str, str] | None = None,
+    field: Mapping[str, str | Sequence[str]] | None = None,
     nbest_size: int | None = None,
     strict: bool = False,
     allow_missing: bool = False,
@@ -74,7 +74,7 @@ def read(
         s2s: The first-pass column; `rank` for the order of the file.
         format: The name of the format, as `--format` has it; None to detect it.
         field: JSON, CSV, TSV: which key or column is text, score, id, ref or src, such
-            as `{"text": "hyp"}`; `h*` stands for several columns of texts.
+            as `{"text": "hyp"}`; several columns of texts are `["h1", "h2"]` or `h*`.
         nbest_size: Hypotheses per list, if no file says it.
         strict: Whether faults that are else repaired (bytes that are not UTF-8,
             repeated hypotheses) are errors.
@@ -116,17 +116,23 @@ def read(
             raise UserError(f"rescore.read: {name} is {value!r:.60}; give a text")
     if not isinstance(field, Mapping | None):
         raise UserError(f"rescore.read: field is {field!r:.60}; give a dictionary")
-    for role, key in (field or {}).items():
-        if not isinstance(key, str):
-            raise UserError(f"rescore.read: field {role!r} is {key!r:.60}; give a text")
+    fields: dict[str, str | tuple[str, ...]] = {}
+    for role, keys in (field or {}).items():
+        own = [keys] if isinstance(keys, str) else keys
+        if not isinstance(own, list | tuple) or not all(map(_is_text, own)):
+            raise UserError(
+                f"rescore.read: field {role!r} is {keys!r:.60}; give a text"
+            )
+        fields[role] = tuple(own) if len(own) > 1 else own[0]
     options = formats.ReadOptions(
         size=nbest_size,
-        fields=dict(field) if field else None,
+        fields=fields or None,
         shape=read_shape(str(shape)) if shape is not None else None,
     )
     options.in_python = True
     if format is not None:
-        check_read("format", FORMATS, [format], options, python=True)
+        beside = ["fields"] if references or sources or scores else []
+        check_read("format", FORMATS, [format], options, beside, python=True)
     files = tuple(map(str, _several(references)))
     if merge:
         check_several([_several(paths)], "merge")
@@ -146,6 +152,11 @@ def read(
         recordings = list(map(str, _several(audio)))
         return list(with_audio(lists, recordings, allow_missing))
     return lists
+
+
+def _is_text(value: object) -> bool:
+    """Return whether a value is a text."""
+    return isinstance(value, str)
 
 
 def _several(paths: str | Path | Sequence[str | Path] | None) -> Sequence[str | Path]:

@@ -19,6 +19,7 @@ from rescore.formats.segments import JSON, READERS, Segment, goes_on
 from rescore.formats.source import Source
 from rescore.formats.text import as_number
 from rescore.formats.times import spread
+from rescore.formats.understood import tell_documents
 from rescore.lms.neighbours import recording
 
 KINDS = ("plain", "kaldi", "trn", "ctm", "stm", "srt")
@@ -140,6 +141,33 @@ def _part(segment: Segment, number: int) -> Part:
         Text(name, own, text),
         lambda changes: f"{before}{replaced(text, changes)}{behind}\n",
     )
+
+
+class Documents:
+    """What was read from documents, for users."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._kinds: dict[str, None] = {}
+        self._texts = 0
+
+    def counted(self, document: Iterable[Part], name: str, kind: str) -> Iterator[Part]:
+        """Yield the parts of a document, whose texts are counted.
+
+        Args:
+            document: The parts.
+            name: The name of the document.
+            kind: Its format, of `KINDS`.
+        """
+        self._names.append(name)
+        self._kinds[kind] = None
+        for part in document:
+            self._texts += part.text is not None
+            yield part
+
+    def tell(self) -> None:
+        """Log the line, when all is read."""
+        tell_documents(self._names, self._texts, self._kinds)
 
 
 # --- CTM -----------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from rescore.formats.best import check, rewritten
 from rescore.formats.merging import check_several
 from rescore.formats.records import options_by_system
 from rescore.formats.references import References
-from rescore.formats.roles import Fields, Named
+from rescore.formats.roles import FIELDS, given_fields, systems_of
 from rescore.formats.source import ReadOptions
 from rescore.formats.text import detokeniser
 from rescore.formats.times import TIMED
@@ -204,7 +204,8 @@ class InputOptions(Declared):
             check_several(groups, "--merge")
         if self.format_name is not None:
             chosen = [self.format_name]
-            check_read("--format", FORMATS, chosen, self.read_options)
+            beside = [FIELDS] if self.ref or self.src or self.scores else []
+            check_read("--format", FORMATS, chosen, self.read_options, beside)
 
     def _how(self) -> dict[str, Any]:
         """The arguments of every function that reads lists."""
@@ -276,7 +277,7 @@ class InputOptions(Declared):
     @property
     def has_systems(self) -> bool:
         """Whether --field names systems."""
-        return bool(Named.of(self.read_options.of(Fields).fields).systems)
+        return bool(systems_of(given_fields(self.read_options)))
 
     def read_outputs(self, path: str) -> list[tuple[str, list[NbestList]]]:
         """Return the lists of each output of a path, with its name: of a table in which

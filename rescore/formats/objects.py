@@ -5,7 +5,7 @@ list, one JSON value, or the rows of a table by the names of its columns.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -42,6 +42,25 @@ def objects_of(source: Source) -> Iterator[Object]:
         yield from TABS.objects(source)
     else:
         yield from COMMAS.objects(source)
+
+
+def first_record(source: Source) -> Mapping[str, Any]:
+    """Return the first object of a file of JSON, or the columns of a table with empty
+    cells, as the beginning of the file shows them; of any other file, nothing that has
+    a usual key.
+
+    Args:
+        source: Any input.
+    """
+    if source.is_folder:
+        return {}
+    if source.peek.root:
+        return source.peek.first
+    for form in (TABS, COMMAS):
+        names = form.names(source)
+        if len(names) > 1:
+            return dict.fromkeys(names, "")
+    return {}
 
 
 def json_objects(source: Source) -> Iterator[Object]:

@@ -8,6 +8,7 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.reading import (
     check_options,
+    options_of_lists,
     read,
     reader_name,
 )
@@ -15,9 +16,11 @@ from rescore.formats.references import (
     References,
     known_ids,
     open_references,
+    open_sources,
     read_best,
     with_sources,
 )
+from rescore.formats.roles import given_fields
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.texts import format_beside, if_lists
 from rescore.formats.understood import TEXT, Understood
@@ -73,11 +76,20 @@ def _read_output(
         warnings: Collects repairs.
         options: Further arguments of `rescore.formats.read`.
     """
-    strict = bool(options.get("strict"))
     allow_missing = bool(options.get("allow_missing"))
     # one source for texts and for lists: a pipe cannot be opened again
     source = Source(path, warnings)
-    files = None if references is None else open_references(references, warnings)
+    read_options = options.get("options") or ReadOptions()
+    fields = given_fields(read_options)
+    files = None
+    if references is not None:
+        files = open_references(references, warnings, fields)
+    sources = options.get("sources")
+    if sources is not None:
+        sources = open_sources(sources, warnings, fields)
+        options["sources"] = sources
+    beside = [*(files or ()), sources]
+    options["options"] = options_of_lists([source], read_options, beside)
     if files is not None and options.get("format_name") is None:
         options["format_name"] = format_beside([source], known_ids(files))
     if files is not None and is_text(
@@ -94,9 +106,8 @@ def _read_output(
             raise UserError(f"{error}{if_lists(source)}") from None
         understood = Understood.of_texts(source, lists)
         understood.add_files("ref", [(file.path, file.form) for file in files])
-        sources = options.get("sources")
-        if sources:
-            lists = with_sources(lists, sources, strict, allow_missing, understood)
+        if sources is not None:
+            lists = with_sources(lists, sources, warnings, allow_missing, understood)
         understood.tell()
     else:
         lists = read(

@@ -7,7 +7,7 @@ has hypotheses, a first-pass score for each, and a header with the name of its f
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -26,16 +26,22 @@ from rescore.formats.first_pass import (
     rank_by_order,
 )
 from rescore.formats.merging import merged
-from rescore.formats.objects import COMMAS, TABS
+from rescore.formats.objects import COMMAS, TABS, first_record
 from rescore.formats.references import (
     References,
     TextFile,
     known_ids,
     open_references,
+    open_sources,
     with_references,
     with_sources,
 )
-from rescore.formats.roles import KeysOfRoles, keys_of
+from rescore.formats.roles import (
+    FIELDS,
+    fields_of_lists,
+    given_fields,
+    keys_of,
+)
 from rescore.formats.scores import ScoreFile, with_scores
 from rescore.formats.shaped import Shaped, ShapeOptions
 from rescore.formats.source import (
@@ -49,7 +55,7 @@ from rescore.formats.source import (
     sniff,
 )
 from rescore.formats.text import TAG, duplicated, without_tags
-from rescore.formats.texts import format_beside
+from rescore.formats.texts import RECORDS, format_beside
 from rescore.formats.times import timed_pieces
 from rescore.formats.understood import TEXT, Understood
 from rescore.formats.unknown import unknown
@@ -60,10 +66,8 @@ from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-NATIVE, RECORDS = "native", "json"
-"""The formats of native lists, and of records whose keys --field names."""
-FIELDS = "fields"
-"""The option --field."""
+NATIVE = "native"
+"""The format of native lists."""
 SHAPED = "speech"
 """A format that takes the options of a shape that the user describes."""
 
@@ -304,7 +308,7 @@ def read(
     strict: bool = False,
     options: ReadOptions | None = None,
     allow_missing: bool = False,
-    sources: str | Path | References | None = None,
+    sources: str | Path | References | TextFile | None = None,
     merge: bool = False,
     scores: Sequence[str | Path] = (),
 ) -> Dataset:
@@ -333,12 +337,20 @@ def read(
     """
     warnings = InputWarnings(strict)
     files: list[TextFile] = []
-    if references is not None:
-        files = open_references(references, warnings)
+    if references is not None or sources is not None or scores:
         paths = [read_once(path, warnings) for path in paths]
+    options = options or ReadOptions()
+    fields = given_fields(options)
+    if references is not None:
+        files = open_references(references, warnings, fields)
         format_name = format_name or format_beside(paths, known_ids(files))
+    source_file = None
+    if sources is not None:
+        source_file = open_sources(sources, warnings, fields)
     understood = Understood(paths)
-    score_files = [ScoreFile(Source(path)) for path in scores]
+    score_files = [ScoreFile(Source(path), fields) for path in scores]
+    beside = [*files, source_file, *score_files]
+    options = options_of_lists(paths, options, beside)
     first_pass, of_file = s2s, FIRST_PASS
     for file in score_files:
         if s2s in file.columns:
@@ -359,9 +371,9 @@ def read(
     if references is not None:
         lists = with_references(lists, files, warnings, allow_missing)
         understood.add_files("ref", [(file.path, file.form) for file in files])
-        warnings.report()
-    if sources is not None:
-        lists = with_sources(lists, sources, strict, allow_missing, understood)
+    if source_file is not None:
+        lists = with_sources(lists, source_file, warnings, allow_missing, understood)
+    warnings.report()
     understood.tell()
     missing = [nbest.id for nbest in lists if not nbest.references]
     if missing and (need_references or len(missing) < len(lists)):
@@ -502,10 +514,10 @@ def check_options(
     known = [name for name in names.values() if name and name != TEXT]
     (place, name), *_ = names.items()
     found = f"; {place[-100:]} is {name or TEXT}"
-    if name in (None, TEXT) and _fields(options):
+    if name in (None, TEXT) and given_fields(options):
         first_line = sources[0].head.partition("\n")[0].rstrip("\r")
         found += f", and its first line is {first_line[:80]!r}"
-    if name == NATIVE and _fields(options):
+    if name == NATIVE and given_fields(options):
         found += f" without {' and '.join(sorted(_keys(options)))[:60]}"
     if s2s != FIRST_PASS and not known:
         raise OptionError(f"--s2s needs N-best lists{found}")
@@ -538,7 +550,7 @@ def reader_name(
     if options and options.of(ShapeOptions).shape is not None:
         return SHAPED
     name = sniff(source)
-    if not _fields(options) or (name and _takes_fields(name)):
+    if not given_fields(options) or (name and _takes_fields(name)):
         return name
     if name == NATIVE and not FORMATS[name].has_keys(source, _keys(options)):
         return name
@@ -554,19 +566,42 @@ def _takes_fields(name: str) -> bool:
 
 def _keys(options: ReadOptions | None) -> set[str]:
     """Return the keys that --field names."""
-    fields = _fields(options)
+    fields = given_fields(options)
     keys: set[str] = set()
     for role in fields:
         keys.update(key.removeprefix("-") for key in keys_of(fields, role))
     return keys
 
 
-def _fields(options: ReadOptions | None) -> KeysOfRoles:
-    """Return the keys that --field gives to roles."""
-    fields: KeysOfRoles = {}
-    if options:
-        fields = options.values.get(FIELDS) or {}
-    return fields
+def options_of_lists(
+    paths: Sequence[str | Path | Source],
+    options: ReadOptions,
+    beside: Iterable[TextFile | ScoreFile | None],
+) -> ReadOptions:
+    """Return the options with which lists are read: without the keys of --field that
+    files beside the lists have, and the lists lack.
+
+    Args:
+        paths: The lists.
+        options: The options of all files.
+        beside: The files of references, source texts or scores.
+    """
+    elsewhere = set[str]()
+    for file in beside:
+        if file is not None:
+            elsewhere.update(file.named.values())
+    if not elsewhere:
+        return options
+    firsts = []
+    for path in with_files_of_folders(paths):
+        source = path if isinstance(path, Source) else Source(path)
+        firsts.append(first_record(source))
+    own = copy(options)
+    own.values = dict(options.values)
+    own.values[FIELDS] = fields_of_lists(given_fields(options), firsts, elsewhere)
+    if not own.values[FIELDS]:
+        del own.values[FIELDS]
+    return own
 
 
 def named_table(source: Source, options: ReadOptions | None) -> str | None:

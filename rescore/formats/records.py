@@ -37,10 +37,12 @@ from rescore.formats.objects import (
 from rescore.formats.roles import (
     PARTS,
     Fields,
+    KeysOfRoles,
     Layout,
     Named,
     Roles,
     Signed,
+    systems_of,
 )
 from rescore.formats.rows import Joins, Row, RowFormat
 from rescore.formats.shaped import words_of
@@ -54,6 +56,7 @@ from rescore.formats.source import (
     Source,
 )
 from rescore.formats.text import json_number, rank_of
+from rescore.formats.understood import WORDS
 
 GENERIC = "json"
 """The shape of records with usual names."""
@@ -108,13 +111,16 @@ class Records(RowFormat):
         objects = _with_keys(json_objects(source), named, source.name)
         yield from reading.all_rows(objects)
 
-    def texts(self, source: Source, role: str) -> Iterator[TextOfUtterance]:
+    def texts(
+        self, source: Source, role: str, fields: KeysOfRoles
+    ) -> Iterator[TextOfUtterance]:
         """Yield the references or source texts of records, which may have hypotheses,
         too. A text without hypotheses beside it has any role.
 
         Args:
             source: JSON Lines, one JSON list or one JSON object.
             role: `ref` or `src`.
+            fields: What --field says of the records.
 
         Yields:
             What each record says that has such texts.
@@ -122,7 +128,7 @@ class Records(RowFormat):
         Raises:
             UserError: A text is no text.
         """
-        layout = Layout(records()[self._name], records()[GENERIC], Named())
+        layout = Layout(records()[self._name], records()[GENERIC], Named.of(fields))
         for record in json_objects(source):
             if not isinstance(record.value, dict):
                 raise _no_object(record.value, record.place)
@@ -132,8 +138,8 @@ class Records(RowFormat):
             elif layout.of(record.value, is_entry=True).text is None:
                 keys = ", ".join(list(record.value)[:8])[:200] or "none"
                 raise UserError(
-                    f"{record.place}: no text under the keys {keys}; give each record a"
-                    " text"
+                    f"{record.place}: no text under the keys {keys}; say which key has"
+                    f" the {WORDS[role]} with --field {role}=NAME"
                 )
 
 
@@ -153,6 +159,7 @@ def text_of(layout: Layout, record: Object, role: str) -> TextOfUtterance | None
     if segments and are_objects(segments):  # a cut of lhotse
         parts = [str(segment.get("text") or "") for segment in segments]
         value = {**value, "text": " ".join(parts)}
+    value = layout.named.with_places(value)
     key = layout.text_of_role(value, role)
     if key is None:
         return None
@@ -188,7 +195,7 @@ def options_by_system(path: str, options: ReadOptions) -> dict[str, ReadOptions]
     Raises:
         UserError: The file has no such key, or its values do not name systems.
     """
-    systems = Named.of(options.of(Fields).fields).systems
+    systems = systems_of(options.of(Fields).fields)
     if len(systems) != 1:
         return {}
     (key,) = systems
@@ -322,7 +329,7 @@ class Reading:
             value = {self.shape.text[0]: value}
         if not isinstance(value, dict):
             raise _no_object(value, place)
-        value = self._with_named(value)
+        value = self.named.with_places(value)
         roles = self.roles_of(value)
         if not self._told:
             self._told.update(roles.told)
@@ -422,18 +429,6 @@ class Reading:
             if roles.rank is not None and value[roles.rank] is not None:
                 row.rank = rank_of(value[roles.rank], row.place)
         return row
-
-    def _with_named(self, value: dict[str, Any]) -> dict[str, Any]:
-        """Return a record, or an object of a hypothesis, with the values of the places
-        that --field names as keys of its own.
-        """
-        for key in self.named.places:
-            if key in value:
-                continue
-            at_place = paths.first(value, (key,))
-            if at_place is not None:
-                value = {**value, key: at_place}
-        return value
 
     def _key_of_objects(self, value: dict[str, Any], place: str) -> str:
         """Return the key of a list of objects that may have the key of --field text.
@@ -547,7 +542,7 @@ class Reading:
             value = {"text": entry[0], "score": entry[1]}
         key = None
         if isinstance(value, dict):
-            value = self._with_named(value)
+            value = self.named.with_places(value)
             roles = self.layout.of(value, is_entry=True)
             key = roles.text
             named = self.named.text

@@ -27,6 +27,8 @@ from rescore.formats.ids import (
     paired,
     some,
 )
+from rescore.formats.objects import first_record
+from rescore.formats.roles import NO_FIELDS, KeysOfRoles, fields_of_texts
 from rescore.formats.segments import (
     Segment,
     as_kaldi,
@@ -44,7 +46,7 @@ from rescore.formats.text import (
     without_tags,
 )
 from rescore.formats.texts import is_called_table, kind_of_texts, texts_by_id
-from rescore.formats.understood import Understood, tell_files
+from rescore.formats.understood import Understood, tell_fields, tell_files
 from rescore.formats.wordlists import without_lists
 from rescore.ids import is_path
 from rescore.nbest import Header, Hypothesis, NbestList
@@ -123,17 +125,54 @@ def _together(files: Sequence[PairedTexts], escaped: bool = True) -> Texts:
 def open_references(
     references: str | Path | References | Sequence[TextFile],
     warnings: InputWarnings | None = None,
+    fields: KeysOfRoles = NO_FIELDS,
 ) -> list[TextFile]:
     """Return the files of references, each read once: a pipe cannot be read again.
 
     Args:
         references: The files; open files are returned as they are.
         warnings: Collects repairs; with None, each file reports them itself.
+        fields: The values of --field.
     """
     if isinstance(references, Sequence) and not isinstance(references, str):
         return list(references)
     named = References.of(references)
-    return [TextFile(Source(path, warnings), named.format) for path in named.paths]
+    files = []
+    for path in named.paths:
+        source = Source(path, warnings)
+        files.append(TextFile(source, named.format, fields=fields))
+    return files
+
+
+def open_sources(
+    sources: str | Path | References | TextFile,
+    warnings: InputWarnings | None = None,
+    fields: KeysOfRoles = NO_FIELDS,
+) -> TextFile:
+    """Return the file of source texts.
+
+    Args:
+        sources: The file: plain lines in the order of the lists, Kaldi text, a table
+            with a column src, or lists in JSON. An open file is returned as it is.
+        warnings: Collects repairs; with None, the file reports them itself.
+        fields: The values of --field.
+
+    Raises:
+        UserError: The file has no source texts.
+    """
+    if isinstance(sources, TextFile):
+        return sources
+    named = References.of(sources)
+    (path,) = named.paths
+    form = named.format if named.format == "trn" else None
+    source = Source(path, warnings)
+    file = TextFile(source, form, sources=True, lines_as=named.format, fields=fields)
+    if not file.of_lists and is_called_table(path):
+        raise UserError(
+            f"{path}: which columns have the ids and the sources? Say it with --field"
+            " id=NAME --field src=NAME"
+        )
+    return file
 
 
 def known_ids(files: Iterable[TextFile]) -> set[str]:
@@ -186,8 +225,8 @@ def _have_entities(lists: Iterable[NbestList]) -> bool:
 
 def with_sources(
     lists: list[NbestList],
-    sources: str | Path | References,
-    strict: bool,
+    file: TextFile,
+    warnings: InputWarnings,
     allow_missing: bool,
     understood: Understood | None = None,
 ) -> list[NbestList]:
@@ -195,9 +234,8 @@ def with_sources(
 
     Args:
         lists: The lists.
-        sources: The file: plain lines in the order of the lists, Kaldi text, CSV or TSV
-            with the columns id and src, or lists in JSON.
-        strict: Whether oddities of the file are errors.
+        file: The file of `open_sources`.
+        warnings: Collects repairs.
         allow_missing: Whether source texts of utterances without a list are only
             reported; otherwise they are an error.
         understood: Is told the form of the file; else it is logged.
@@ -206,22 +244,11 @@ def with_sources(
         UserError: A list has no source text, or the file has source texts of other
             lists.
     """
-    warnings = InputWarnings(strict)
-    named = References.of(sources)
-    (path,) = named.paths
-    form = named.format if named.format == "trn" else None
-    source = Source(path, warnings)
-    file = TextFile(source, form, sources=True, lines_as=named.format)
-    if not file.of_lists and is_called_table(path):
-        raise UserError(
-            f"{path}: the first line names no columns id and src; name them so"
-        )
     texts = with_references(lists, [file], warnings, allow_missing)
     if understood is None:
         tell_files("src", [(file.path, file.form)])
     else:
         understood.add_files("src", [(file.path, file.form)])
-    warnings.report()
     return [
         replace(nbest, source=text.references[0])
         for nbest, text in zip(lists, texts, strict=True)
@@ -269,6 +296,7 @@ class TextFile:
         lines_as: What the user says of lines that are neither lists nor trn: `kaldi`
             if their first words are ids, `plain` if they are in the order of the other
             side.
+        fields: The values of --field, of which the file takes those that it has.
 
     Raises:
         UserError: The file is empty, or does not have this format.
@@ -281,6 +309,7 @@ class TextFile:
         output: bool = False,
         sources: bool = False,
         lines_as: str | None = None,
+        fields: KeysOfRoles = NO_FIELDS,
     ) -> None:
         _check_kind(source, as_lines=bool(format_name) and not (output or sources))
         self.path = source.name
@@ -290,7 +319,12 @@ class TextFile:
         self._noun = "source text" if sources else "reference"
         is_detected = format_name is None and not output
         role = "src" if sources else "ref"
-        kind = kind_of_texts(source, role) if is_detected else None
+        self.named: dict[str, str] = {}
+        """What --field says of the file."""
+        kind = None
+        if is_detected:
+            self.named = fields_of_texts(fields, first_record(source), role)
+            kind = kind_of_texts(source, role, self.named)
         # a log of a toolkit such as fairseq has lists without being JSON
         translates = _translates(kind)
         self.of_lists = is_detected and (
@@ -299,7 +333,7 @@ class TextFile:
         self.of_translations = self.of_lists and (
             translates or "src" in source.peek.keys
         )
-        self.form = "" if self.of_lists else "trn"
+        self.form = tell_fields(self.named) if self.of_lists else "trn"
         """The form of a file of texts, for messages; certain after `beside`."""
         self.lines: list[str] = []
         self.fields: Mapping[str, Fields] = {}
@@ -318,7 +352,7 @@ class TextFile:
 
     def _texts_of_lists(self, source: Source, kind: str, sources: bool) -> Texts:
         """Return the references or source texts of lists."""
-        texts, self.fields = texts_by_id(source, kind, sources)
+        texts, self.fields = texts_by_id(source, kind, sources, self.named)
         if not texts:
             raise UserError(f"{self.path}: no {self._noun}s in it")
         return texts

@@ -8,12 +8,14 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rescore.columns import RANK
 from rescore.errors import UserError, counted, listed
+from rescore.formats import paths
 from rescore.formats.shapes import Shape
-from rescore.options import Declared, option
+from rescore.options import Declared, OptionValues, option
 
 PARTS = ("_score", "_scores", "_logprob", "_log_prob")
 """Endings of keys that hold parts of a score, such as `am_score`."""
@@ -44,8 +46,14 @@ PLACE_OF_SOUND = ("audio_filepath", "offset", "duration")
 """Keys of manifests that say where the sound of an utterance is."""
 SEVERAL = ("text", "score")
 """Roles that several keys may have: the hypotheses of a record and their scores."""
+OF_FILES = ("id", "ref", "src")
+"""Roles that may have another key in each file: in the lists, and in files of
+references or source texts beside them.
+"""
 KeysOfRoles = Mapping[str, str | tuple[str, ...]]
 """The key, or the keys, of each role."""
+NO_FIELDS: KeysOfRoles = MappingProxyType({})
+"""What --field says if it is not given."""
 MOST_KINDS = 1000
 """Kinds of records whose roles are remembered, at most."""
 
@@ -73,13 +81,97 @@ def _by_role(pairs: Iterable[tuple[str, str]]) -> KeysOfRoles:
         known = keys_of(keys, role)
         if key in known:
             continue
-        if known and role not in SEVERAL:
-            raise UserError(
-                f"--field {role}={known[0]} and {role}={key}: give each role once;"
-                " text and score may have several columns"
-            )
+        if known and role not in (*SEVERAL, *OF_FILES):
+            raise _given_twice(role, known[0], key)
         keys[role] = (*known, key) if known else key
     return keys
+
+
+def _given_twice(role: str, key: str, other: str) -> UserError:
+    """Return the error about two keys of one role."""
+    return UserError(
+        f"--field {role}={key} and {role}={other}: give each role once; text and score"
+        " may have several columns, and id, ref and src one in each file"
+    )
+
+
+def systems_of(fields: KeysOfRoles) -> tuple[str, ...]:
+    """Return the keys of all systems' texts, or of the names of systems.
+
+    Args:
+        fields: The values of --field.
+    """
+    systems: list[str] = []
+    for role in fields:
+        if f"{role}=".startswith(SYSTEM):  # Python gives the role alone
+            systems += keys_of(fields, role)
+    return tuple(systems)
+
+
+def fields_of_texts(
+    fields: KeysOfRoles, record: Mapping[str, Any], role: str
+) -> dict[str, str]:
+    """Return what --field says of a file beside lists: the keys that it has for ids,
+    and for its references, source texts or scores.
+
+    Args:
+        fields: The values of --field.
+        record: The first record of the file, or the columns of a table.
+        role: `ref` or `src`; `id` for a file of scores.
+
+    Raises:
+        UserError: The file has two keys of one role.
+    """
+    own: dict[str, str] = {}
+    for one in ("id", role):
+        for key in keys_of(fields, one):
+            if not has_key(record, key) or own.get(one) == key:
+                continue
+            if one in own:
+                raise _given_twice(one, own[one], key)
+            own[one] = key
+    return own
+
+
+def fields_of_lists(
+    fields: KeysOfRoles, records: Iterable[Mapping[str, Any]], elsewhere: Iterable[str]
+) -> KeysOfRoles:
+    """Return what --field says of lists: all but the keys of ids, references and source
+    texts that files beside them have, and the lists lack.
+
+    Args:
+        fields: The values of --field.
+        records: The first record of each file of lists, or the columns of a table.
+        elsewhere: The keys that files beside the lists have.
+    """
+    firsts = list(records)
+    others = set()
+    for key in elsewhere:
+        if not any(has_key(record, key) for record in firsts):
+            others.add(key)
+    own: dict[str, str | tuple[str, ...]] = {}
+    for role in fields:
+        keys = keys_of(fields, role)
+        if role in OF_FILES:
+            keys = tuple(key for key in keys if key not in others)
+        if keys:
+            own[role] = keys if len(keys) > 1 else keys[0]
+    return own
+
+
+def has_key(record: Mapping[str, Any], key: str) -> bool:
+    """Return whether a record has a value under a key of --field.
+
+    Args:
+        record: A record, or the columns of a table.
+        key: A key, or a place within objects and lists.
+    """
+    if _lower(key) in _by_lower(record):
+        return True
+    try:
+        return paths.first(record, (key,)) is not None
+    except UserError:  # such as a column `No.` of another file
+        return False
 
 
 def keys_of(fields: KeysOfRoles, role: str) -> tuple[str, ...]:
@@ -91,6 +183,10 @@ def keys_of(fields: KeysOfRoles, role: str) -> tuple[str, ...]:
     """
     keys = fields.get(role, ())
     return (keys,) if isinstance(keys, str) else tuple(keys)
+
+
+FIELDS = "fields"
+"""The option --field, as parts declare it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +202,15 @@ class Fields(Declared):
         parse=_role,
         read=_by_role,
     )
+
+
+def given_fields(options: OptionValues | None) -> KeysOfRoles:
+    """Return what --field says.
+
+    Args:
+        options: The options of formats, if there are any.
+    """
+    return {} if options is None else options.of(Fields).fields
 
 
 class Signed(NamedTuple):
@@ -156,11 +261,10 @@ class Named:
             fields: The values of --field.
 
         Raises:
-            UserError: A key stands for several places.
+            UserError: A key stands for several places, or two keys have one role.
         """
         keys = {}
         columns = {}
-        systems: list[str] = []
         every = []
         for role in fields:
             of_role = keys_of(fields, role)
@@ -171,18 +275,18 @@ class Named:
                         " the document with --shape FILE (docs/get-lists.md)"
                     )
                 every.append(Signed.of(key).key)
-            if f"{role}=".startswith(SYSTEM):  # Python gives the role alone
-                systems += of_role
-            elif role in ROLES and role not in SEVERAL:
+            if role in OF_FILES:
+                if len(of_role) > 1:
+                    raise _given_twice(role, *of_role[:2])
                 keys[role] = of_role[0]
-            elif role not in ROLES:
+            elif role not in ROLES and not f"{role}=".startswith(SYSTEM):
                 columns[role] = Signed.of(of_role[0])
         return cls(
             keys,
             keys_of(fields, "text"),
             tuple(map(Signed.of, keys_of(fields, "score"))),
             columns,
-            tuple(systems),
+            systems_of(fields),
             tuple(filter(re.compile(r"[.\[]").search, every)),
         )
 
@@ -213,6 +317,21 @@ class Named:
         if len(self.texts) == 1 and not _is_pattern(self.texts[0]):
             return self.texts[0]
         return None
+
+    def with_places(self, value: dict[str, Any]) -> dict[str, Any]:
+        """Return a record, or an object of a hypothesis, with the values of the places
+        that --field names as keys of its own.
+
+        Args:
+            value: The record or object.
+        """
+        for key in self.places:
+            if key in value:
+                continue
+            at_place = paths.first(value, (key,))
+            if at_place is not None:
+                value = {**value, key: at_place}
+        return value
 
     @property
     def every(self) -> frozenset[str]:
@@ -510,8 +629,11 @@ class Layout:
         Args:
             value: The record.
         """
+        filled = _filled(value)
+        if "id" in self.named.keys:
+            return _first(filled, (self.named.keys["id"],))
         names = (*self.shape.id, *self.generic.id, *self.generic.id_else)
-        return _first(_filled(value), names)
+        return _first(self._free(filled), names)
 
     def text_of_role(self, value: Mapping[str, Any], role: str) -> str | None:
         """Return the key of the reference or source text of a record, which may have no
@@ -522,6 +644,8 @@ class Layout:
             role: `ref` or `src`.
         """
         filled = _filled(value)
+        if role in self.named.keys:
+            return _first(filled, (self.named.keys[role],))
         names = {_lower(name) for name in value}
         generic = self.generic
         usual = (*self.shape.ref, *generic.ref) if role == "ref" else generic.src
@@ -530,7 +654,7 @@ class Layout:
         is_beside = role == "ref" and not names.isdisjoint(PREDICTED)
         if is_alone or is_beside:
             usual = (*usual, *TEXTS)
-        return _first(filled, usual)
+        return _first(self._free(filled), usual)
 
 
 def _filled(value: Mapping[str, Any]) -> dict[str, str]:

@@ -14,9 +14,16 @@ from rescore.dataset import Dataset
 from rescore.errors import UserError, counted, listed
 from rescore.formats.first_pass import choose_first_pass
 from rescore.formats.ids import LISTS, Side, paired, some
-from rescore.formats.objects import Object, objects_of
+from rescore.formats.objects import Object, first_record, objects_of
 from rescore.formats.records import GENERIC
-from rescore.formats.roles import Layout, Named, Roles
+from rescore.formats.roles import (
+    NO_FIELDS,
+    KeysOfRoles,
+    Layout,
+    Named,
+    Roles,
+    fields_of_texts,
+)
 from rescore.formats.shapes import records
 from rescore.formats.source import InputWarnings, Source
 from rescore.formats.tables import NUMBER
@@ -42,18 +49,22 @@ class ScoreFile:
 
     Args:
         source: CSV, TSV, JSON Lines or a JSON list.
+        fields: The values of --field, of which the file takes the ids that it has.
 
     Raises:
         UserError: The file is damaged, or lacks ids or numbers.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, fields: KeysOfRoles = NO_FIELDS) -> None:
         self.path = source.name
         self.columns: tuple[str, ...] = ()
         """The columns of numbers."""
         self.rows: dict[str, list[ScoredRow]] = {}
         """The rows of each utterance, in the order of the file."""
-        self._layout = Layout(records()[GENERIC], records()[GENERIC], Named())
+        self.named = fields_of_texts(fields, first_record(source), "id")
+        """What --field says of the file."""
+        usual = records()[GENERIC]
+        self._layout = Layout(usual, usual, Named.of(self.named))
         for record in objects_of(source):
             self._add(record)
         if not self.rows:
@@ -67,7 +78,8 @@ class ScoreFile:
         roles = self._layout.roles(tuple(value))
         if roles.id is None:
             raise UserError(
-                f"{place}: which key has the ids? Call it id ({listed(list(value))})"
+                f"{place}: which key has the ids? Say it with --field id=NAME"
+                f" ({listed(list(value))})"
             )
         if not self.columns:
             self.columns = self._number_columns(value, roles, place)

@@ -17,7 +17,15 @@ from rescore.files import opened
 from rescore.formats.fields import TextOfUtterance, fields_of
 from rescore.formats.objects import COMMAS, TABS, Delimited, Object
 from rescore.formats.records import GENERIC, Reading, text_of
-from rescore.formats.roles import ROLES, Fields, Layout, Named, Roles, Signed
+from rescore.formats.roles import (
+    ROLES,
+    Fields,
+    KeysOfRoles,
+    Layout,
+    Named,
+    Roles,
+    Signed,
+)
 from rescore.formats.rows import Row, RowFormat
 from rescore.formats.shapes import records
 from rescore.formats.source import (
@@ -83,49 +91,53 @@ class DelimitedTable(RowFormat):
         yield from reading.all_rows(self._form.objects(source))
         reading.tell_texts()
 
-    def has_texts(self, source: Source, role: str) -> bool:
+    def has_texts(self, source: Source, role: str, fields: KeysOfRoles) -> bool:
         """Return whether the first line names a column of ids and a column of
         references or source texts.
 
         Args:
             source: Any file.
             role: `ref` or `src`.
+            fields: What --field says of the file.
         """
-        layout = _layout()
+        layout = _layout(fields)
         names = dict.fromkeys(self._form.names(source), "")
         has_ids = layout.id_of(names) is not None
         return has_ids and layout.text_of_role(names, role) is not None
 
-    def check_texts(self, source: Source, role: str) -> None:
+    def check_texts(self, source: Source, role: str, fields: KeysOfRoles) -> None:
         """Check that the first line does not name a column of ids alone, or a column of
         texts alone.
 
         Args:
             source: A file that may be a table.
             role: `ref` or `src`.
+            fields: What --field says of the file.
 
         Raises:
             UserError: It names one of the two.
         """
-        layout = _layout()
+        layout = _layout(fields)
         names = dict.fromkeys(self._form.names(source), "")
         has_ids = layout.id_of(names) is not None
         has_texts = layout.text_of_role(names, role) is not None
         if has_ids != has_texts and len(names) > 1:
             lacking = role if has_ids else "id"
             raise UserError(
-                f"{source.name}: which column has the {WORDS[lacking]}? Call it"
-                f" {lacking} ({', '.join(names)[:100]}); --field names columns of the"
-                " lists alone"
+                f"{source.name}: which column has the {WORDS[lacking]}? Say it with"
+                f" --field {lacking}=NAME ({', '.join(names)[:100]})"
             )
 
-    def texts(self, source: Source, role: str) -> Iterator[TextOfUtterance]:
+    def texts(
+        self, source: Source, role: str, fields: KeysOfRoles
+    ) -> Iterator[TextOfUtterance]:
         """Yield the references or source texts of a table, which may have hypotheses,
         too. A text without hypotheses beside it has any role.
 
         Args:
             source: The table.
             role: `ref` or `src`.
+            fields: What --field says of the table.
 
         Yields:
             The id of each line with such a text, the text, its place, and the cells of
@@ -134,7 +146,7 @@ class DelimitedTable(RowFormat):
         Raises:
             UserError: A line has another number of cells.
         """
-        layout = _layout()
+        layout = _layout(fields)
         for record in self._form.objects(source):
             text = text_of(layout, record, role)
             if text is not None:
@@ -285,9 +297,9 @@ def _rows_to_write(
 # --- cells ---------------------------------------------------------------------------
 
 
-def _layout() -> Layout:
-    """Return the usual names of columns."""
-    return Layout(records()[GENERIC], records()[GENERIC], Named())
+def _layout(fields: KeysOfRoles) -> Layout:
+    """Return the names of columns: those that --field gives, else the usual ones."""
+    return Layout(records()[GENERIC], records()[GENERIC], Named.of(fields))
 
 
 _MEANINGS = {"text": "hypotheses", "ref": "references"}

@@ -10,32 +10,39 @@ from pathlib import Path
 from typing import Any
 
 from rescore.formats.fields import Fields, TextOfUtterance
+from rescore.formats.roles import FIELDS, KeysOfRoles
 from rescore.formats.source import ReadOptions, Source, sniff
 from rescore.formats.text import are_rows, duplicated
 from rescore.formats.understood import TEXT
+from rescore.option_readers import reads
 from rescore.parts import FORMATS
 
 
-def kind_of_texts(source: Source, role: str) -> str | None:
+def kind_of_texts(source: Source, role: str, fields: KeysOfRoles) -> str | None:
     """Return the format of a file with references or source texts; None for lines of
     text.
 
     Args:
         source: The file.
         role: `ref` or `src`.
+        fields: What --field says of the file.
     """
+    if source.peek.root and fields:
+        return RECORDS
     for name in TABLES:
-        if not source.peek.root and FORMATS[name].has_texts(source, role):
+        if not source.peek.root and FORMATS[name].has_texts(source, role, fields):
             return name
-    if is_called_table(source.path):
+    if fields or is_called_table(source.path):
         for name in TABLES:
-            FORMATS[name].check_texts(source, role)
+            FORMATS[name].check_texts(source, role, fields)
     kind = sniff(source)
     return None if kind in TABLES else kind
 
 
 TABLES = ("tsv", "csv")
 """Formats of tables, whose first line names the columns."""
+RECORDS = "json"
+"""The format of records whose keys --field names."""
 
 
 def is_called_table(path: str | Path) -> bool:
@@ -63,7 +70,7 @@ def is_table(source: Source) -> bool:
 
 
 def texts_by_id(
-    source: Source, kind: str, sources: bool
+    source: Source, kind: str, sources: bool, fields: KeysOfRoles
 ) -> tuple[dict[str, tuple[str, ...]], dict[str, Fields]]:
     """Return the references or source texts of lists, of a table, or of records, and
     the fields beside them.
@@ -72,6 +79,7 @@ def texts_by_id(
         source: The file.
         kind: Its format.
         sources: Whether source texts are read, not references.
+        fields: What --field says of the file.
 
     Returns:
         The texts by id, in the order of the file; and the fields by id.
@@ -80,22 +88,26 @@ def texts_by_id(
         UserError: An id has two different texts.
     """
     texts: dict[str, tuple[str, ...]] = {}
-    fields: dict[str, Fields] = {}
+    facts: dict[str, Fields] = {}
     places: dict[str, str] = {}
-    for own in _texts_with_ids(source, FORMATS[kind], sources):
+    for own in _texts_with_ids(source, FORMATS[kind], sources, fields):
         if texts.setdefault(own.id, own.texts) != own.texts:
             raise duplicated(own.id, own.place, places[own.id])
         places.setdefault(own.id, own.place)
-        fields.setdefault(own.id, own.fields)
-    return texts, fields
+        facts.setdefault(own.id, own.fields)
+    return texts, facts
 
 
 def _texts_with_ids(
-    source: Source, reader: Any, sources: bool
+    source: Source, reader: Any, sources: bool, fields: KeysOfRoles
 ) -> Iterator[TextOfUtterance]:
     """Yield the references or the source text of each list or row that has these."""
+    role = "src" if sources else "ref"
+    if hasattr(reader, "texts") and reads(reader, FIELDS):
+        yield from reader.texts(source, role, fields)
+        return
     if hasattr(reader, "texts"):
-        yield from reader.texts(source, "src" if sources else "ref")
+        yield from reader.texts(source, role)
         return
     # some formats need a size to read hypotheses
     for number, nbest in enumerate(reader.read(source, ReadOptions(size=1)), 1):

@@ -5,7 +5,7 @@ hold the scores and the references.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -140,6 +140,15 @@ class Understood:
         return f"{counted(self.lists, 'list')} of {sizes} ({names})"
 
 
+def tell_fields(fields: Mapping[str, str]) -> str:
+    """Return which columns or keys of a file --field names.
+
+    Args:
+        fields: The column or key of each role.
+    """
+    return ", ".join(f"{WORDS[role]} from {key}" for role, key in fields.items())
+
+
 def tell_files(role: str, files: Iterable[tuple[str, str]]) -> None:
     """Log where references or source texts come from, if the lists are told apart.
 
@@ -160,6 +169,18 @@ def tell_recordings(path: str | Path, recordings: int, words: int) -> None:
     """
     number = counted(recordings, "recording")
     log.info("%s: %s of %s", path, number, counted(words, "word"))
+
+
+def tell_documents(paths: Sequence[str], texts: int, kinds: Iterable[str]) -> None:
+    """Log how many texts of documents were read.
+
+    Args:
+        paths: The documents.
+        texts: The number of their lines, cues or phrases with words.
+        kinds: Their formats.
+    """
+    number = counted(texts, "text")
+    log.info("%s: %s (%s)", listed(paths, 3), number, listed(list(kinds)))
 
 
 def _named(files: Iterable[tuple[str, str]]) -> str:

@@ -229,7 +229,7 @@ def test_sources_of_lists_and_manifests(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("uid,english\n0,x\n")
     assert_one_line_error(
         rescore("convert", "l.jsonl", "--src", "list.csv", "-o", "x.jsonl"),
-        "Call it src",
+        "--field src=NAME",
     )
 
 
@@ -239,7 +239,7 @@ def test_a_table_without_a_column_names_its_columns(
     (tmp_path / "l.jsonl").write_text(
         '{"id": "u", "hyps": [{"text": "a b", "score": -1}]}\n'
     )
-    asked = "which column has the {}? Call it {} ({})"
+    asked = "which column has the {}? Say it with --field {}=NAME ({})"
     tables = [
         ("id,dur\nu,1\n", asked.format("references", "ref", "id, dur")),
         ("clip_id,gold_words\nu,a b\n", asked.format("references", "ref", "clip_id, ")),

@@ -161,3 +161,16 @@ def test_a_set_is_read_once(rescore: Run) -> None:
     """Standard input can be read only once, and is told as well."""
     done = rescore("convert", "-", "-o", "x.jsonl", input="id,text,score\nu,a,1\n")
     assert told(done.stderr) == ["<stdin>: 1 list of one hypothesis (CSV)"]
+
+
+def test_correct_says_how_many_texts_of_which_format(
+    rescore: Run, tmp_path: Path
+) -> None:
+    (tmp_path / "terms.txt").write_text("kubectl\n")
+    (tmp_path / "a.trn").write_text("run cube (a-0)\nask (a-1)\n\n")
+    done = rescore("correct", "a.trn", "--words", "terms.txt")
+    assert done.stderr == "rescore: a.trn: 2 texts (trn)\n"
+    assert rescore("correct", "a.trn", "--words", "terms.txt", "-q").stderr == ""
+    (tmp_path / "b.txt").write_text("hello\n")
+    done = rescore("correct", "a.trn", "b.txt", "--words", "terms.txt", "-o", "new")
+    assert done.stderr == "rescore: a.trn, b.txt: 3 texts (trn, plain)\n"

@@ -19,15 +19,17 @@ from rescore.config import GROUPS, MEASURES, RunConfig
 from rescore.dataset import Dataset
 from rescore.decision.mixture import system_texts
 from rescore.errors import OptionError, UserError, counted, takes_no
+from rescore.formats.reading import options_of_lists
 from rescore.formats.references import (
     References,
     TextFile,
     open_references,
+    open_sources,
     with_references,
     with_sources,
 )
-from rescore.formats.roles import SYSTEM
-from rescore.formats.source import InputWarnings
+from rescore.formats.roles import given_fields
+from rescore.formats.source import InputWarnings, ReadOptions
 from rescore.formats.text import duplicated
 from rescore.formats.understood import tell_files
 from rescore.metrics import Metric, default_metric
@@ -227,43 +229,56 @@ def _lists(
         inputs: The options of reading, and the references.
         words: Says which words are the same.
     """
-    fields = inputs.read_options.values.get("fields") or {}
-    systems: dict[str, list[NbestList]] = {}
-    if any(role.startswith(SYSTEM) for role in fields):
+    if inputs.has_systems:
         if is_typed("s2s"):
             raise OptionError(takes_no("combine --field system=COLUMN", "--s2s"))
-        for path in own.systems:
-            table = read_table_of_systems(
-                path,
-                fields,
-                format_name=inputs.format_name,
-                strict=inputs.strict,
-                more=inputs.read_options,
-            )
-            for name, lists in table.items():
-                systems.setdefault(name, []).extend(lists)
-        _check_ids(systems)
-        systems = _named(systems, own.name)
-        return _referred(combined(systems, words), inputs)
+        beside = _Beside(own, inputs)
+        systems = _named(_systems_of_tables(own, inputs, beside.options), own.name)
+        return beside.referred(combined(systems, words))
     names = system_names(own.systems, own.name)
     named = inputs.format_name
     if own.whole or are_whole(own.systems, named, inputs.read_options):
         refuse_beside("whole")
-        return _lists_of_recordings(own, inputs, names, words)
-    warnings = InputWarnings(inputs.strict)
-    files: list[TextFile] = []
-    if inputs.ref:
-        files = open_references(References(inputs.ref, inputs.ref_format), warnings)
+        lists = _lists_of_recordings(own, inputs, names, words)
+        return inputs.prepared(lists)
+    beside = _Beside(own, inputs)
     systems = read_each(
         dict(zip(names, own.systems, strict=True)),
         format_name=inputs.format_name,
         s2s=inputs.s2s,
         strict=inputs.strict,
-        options=inputs.read_options,
-        references=files[0] if files else None,
+        options=beside.options,
+        references=beside.references[0] if beside.references else None,
     )
-    warnings.report()
-    return _referred(combined(systems, words), inputs, files)
+    return beside.referred(combined(systems, words))
+
+
+def _systems_of_tables(
+    own: Systems, inputs: options.InputOptions, options_of_lists: ReadOptions
+) -> dict[str, list[NbestList]]:
+    """Return the lists of each system of tables that hold several systems.
+
+    Args:
+        own: The tables.
+        inputs: The options of reading.
+        options_of_lists: The options of the tables.
+
+    Raises:
+        UserError: Two tables share an id.
+    """
+    systems: dict[str, list[NbestList]] = {}
+    for path in own.systems:
+        table = read_table_of_systems(
+            path,
+            given_fields(options_of_lists),
+            format_name=inputs.format_name,
+            strict=inputs.strict,
+            more=options_of_lists,
+        )
+        for name, lists in table.items():
+            systems.setdefault(name, []).extend(lists)
+    _check_ids(systems)
+    return systems
 
 
 def _named(
@@ -341,28 +356,44 @@ def _lists_of_recordings(
     return combine(systems, words, references or None)
 
 
-def _referred(
-    lists: Iterable[NbestList],
-    inputs: options.InputOptions,
-    files: Sequence[TextFile] = (),
-) -> Iterator[NbestList]:
-    """Return the lists with the references, sources and recordings that the options
-    give.
+class _Beside:
+    """The references and source texts of outputs of utterances.
 
     Args:
-        lists: The lists.
-        inputs: The options.
-        files: The files of references, if they are open.
+        own: The outputs of the systems.
+        inputs: The options of reading, and the files.
     """
-    if inputs.ref:
-        warnings = InputWarnings(inputs.strict)
-        references = References(inputs.ref, inputs.ref_format)
-        files = files or open_references(references, warnings)
-        missing = inputs.allow_missing
-        lists = with_references(list(lists), files, warnings, missing)
-        tell_files("ref", [(file.path, file.form) for file in files])
-        warnings.report()
-    if inputs.sources is not None:
-        sources = inputs.sources
-        lists = with_sources(list(lists), sources, inputs.strict, inputs.allow_missing)
-    return inputs.prepared(lists)
+
+    def __init__(self, own: Systems, inputs: options.InputOptions) -> None:
+        self._inputs = inputs
+        self._warnings = InputWarnings(inputs.strict)
+        fields = given_fields(inputs.read_options)
+        self.references: list[TextFile] = []
+        if inputs.ref:
+            named = References(inputs.ref, inputs.ref_format)
+            self.references = open_references(named, self._warnings, fields)
+        self._sources: TextFile | None = None
+        if inputs.sources is not None:
+            self._sources = open_sources(inputs.sources, self._warnings, fields)
+        self._warnings.report()
+        self.options = options_of_lists(
+            own.systems, inputs.read_options, [*self.references, self._sources]
+        )
+        """The options of the outputs."""
+
+    def referred(self, lists: Iterable[NbestList]) -> Iterator[NbestList]:
+        """Return lists with the references, sources and recordings that the options
+        give.
+
+        Args:
+            lists: The lists.
+        """
+        missing = self._inputs.allow_missing
+        files = self.references
+        if files:
+            lists = with_references(list(lists), files, self._warnings, missing)
+            tell_files("ref", [(file.path, file.form) for file in files])
+        if self._sources is not None:
+            lists = with_sources(list(lists), self._sources, self._warnings, missing)
+        self._warnings.report()
+        return self._inputs.prepared(lists)

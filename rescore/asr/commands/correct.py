@@ -10,7 +10,7 @@ import click
 
 from rescore import formats
 from rescore.asr.correct import Change, Corrector
-from rescore.asr.documents import KINDS, kind_of, parts
+from rescore.asr.documents import KINDS, Documents, kind_of, parts
 from rescore.cli import options
 from rescore.errors import OptionError
 from rescore.formats.source import Source
@@ -75,6 +75,7 @@ def command(own: Correction) -> None:
     corrector = Corrector(WordList.load(Path(own.words)), own.threshold, case=own.case)
     targets = _targets(own)
     number = 0
+    understood = Documents()
     with ExitStack() as stack:
         explained = None
         if own.explain and own.explain != "-":
@@ -82,13 +83,15 @@ def command(own: Correction) -> None:
         for target, source in targets.items():
             with formats.opened(target) as file:
                 kind = own.kind or kind_of(source)
-                for written, changes in corrector.document(parts(source, kind)):
+                document = understood.counted(parts(source, kind), source.name, kind)
+                for written, changes in corrector.document(document):
                     file.write(written)
                     number += len(changes)
                     if own.explain:
                         for change in changes:
                             line = _line(change)
                             click.echo(line, file=explained, err=explained is None)
+    understood.tell()
     if own.explain and not number:
         click.echo(f"rescore: nothing to correct{_advice(own.threshold)}", err=True)
 
