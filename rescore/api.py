@@ -78,8 +78,9 @@ def read(
         nbest_size: Hypotheses per list, if no file says it.
         strict: Whether faults that are else repaired (bytes that are not UTF-8,
             repeated hypotheses) are errors.
-        allow_missing: Whether references without a list and lists without a recording
-            are warnings, not errors.
+        allow_missing: Whether references without a list, and lists without a reference
+            or recording, are warnings, not errors; without a reference they are left
+            out.
         audio: Recordings for models that listen, as `--audio`: wav.scp, a folder of
             ID.wav, or a NeMo manifest.
         merge: Whether lists of several files with one id are one list, as `--merge`.

@@ -114,6 +114,8 @@ class Header:
     """Whether a toolkit of translation wrote the lists: BLEU measures them."""
     scores_are_means: bool = False
     """Whether first-pass scores are means over tokens, as fairseq's."""
+    left_out: int = field(default=0, compare=False)
+    """Lists of the set that are left out, because they have no reference."""
     cut_words: Callable[[str], Sequence[str]] = field(default=str.split, compare=False)
     """Cuts a text into the words that the column `words` counts; a plan sets it to the
     normaliser of its metric.

@@ -23,7 +23,8 @@ for:
 tuned:
     The lists that the weights come from.
 lists:
-    The number of lists that were decided, and the hash of their content: references,
+    The number of lists that were decided (`90of100` if ten without a reference were
+    left out), and the hash of their content: references,
     sources, hypotheses, first-pass scores, and each column that has a weight and whose
     model is not named.
 p:
@@ -209,7 +210,20 @@ def content(lists: Sequence[NbestList], weights: Mapping[str, float]) -> str:
     content = content_hash(lists, columns)
     if any("context=" in column.model for column in named.values()):
         content = hash_of_set([content, *_recordings(lists)])
-    return f"{len(lists)}@{content}"
+    return f"{number_of(lists)}@{content}"
+
+
+def number_of(lists: Sequence[NbestList]) -> str:
+    """Return the number of lists for a signature; `90of100` if ten of the set are left
+    out.
+
+    Args:
+        lists: The lists.
+    """
+    left_out = lists[0].header.left_out if lists else 0
+    if not left_out:
+        return str(len(lists))
+    return f"{len(lists)}of{len(lists) + left_out}"
 
 
 def _recordings(lists: Sequence[NbestList]) -> Iterator[str]:

@@ -139,9 +139,8 @@ class InputOptions(Declared):
     )
     allow_missing: bool = option(
         False,
-        "Continue if utterances in --ref have no list, or lists no usable recording in"
-        " --audio, and say so.",
-        needs=(*("ref", "dev_ref", "src", "dev_src", "audio", "scores", "dev_scores"),),
+        "Leave out utterances that have no reference, or no list, and continue if lists"
+        " have no usable recording in --audio; a line says how many.",
     )
     ref_format: str | None = option(
         None,
@@ -306,7 +305,7 @@ class InputOptions(Declared):
             paths: The files or folders.
         """
 
-        if self.ref or self.src or self.scores:
+        if self.ref or self.src or self.scores or self.allow_missing:
             return iter(self.read(paths))
         return self.prepared(self._told(paths))
 

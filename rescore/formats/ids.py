@@ -135,6 +135,12 @@ class Pairing:
         return [name for name, place in pairs if place is None]
 
     @property
+    def found(self) -> list[str]:
+        """Our ids with a partner."""
+        pairs = zip(self.ours.ids or (), self.places, strict=False)
+        return [name for name, place in pairs if place is not None]
+
+    @property
     def renamed(self) -> dict[str, str]:
         """Our id of each of their ids that has a partner."""
         ids = self.theirs.ids or ()

@@ -33,6 +33,7 @@ from rescore.formats.references import (
     known_ids,
     open_references,
     open_sources,
+    with_known_references,
     with_references,
     with_sources,
 )
@@ -325,8 +326,8 @@ def read(
         ref_option: The option that messages about missing references name.
         strict: As of `iterate`.
         options: As of `iterate`.
-        allow_missing: Whether references of utterances without a list are only
-            reported; otherwise they are an error.
+        allow_missing: Whether references of utterances without a list, and lists
+            without a reference, are left out and reported; otherwise they are an error.
         sources: A file of source texts (Kaldi text, plain lines, a table with a column
             src, or lists), which replace the source texts in the lists.
         merge: As of `iterate`.
@@ -375,11 +376,16 @@ def read(
         lists = with_sources(lists, source_file, warnings, allow_missing, understood)
     warnings.report()
     understood.tell()
-    missing = [nbest.id for nbest in lists if not nbest.references]
-    if missing and (need_references or len(missing) < len(lists)):
+    known = {nbest.id for nbest in lists if nbest.references}
+    missing = [nbest.id for nbest in lists if nbest.id not in known]
+    if known and allow_missing:
+        lists = with_known_references(lists, known, _names(paths))
+    elif missing and (need_references or known):
+        option = "allow_missing=True" if options.in_python else "--allow-missing"
+        or_leave_out = f", or {option} to leave them out" if known else ""
         raise UserError(
             f"{_names(paths)}: utterance {missing[0]}: no reference ({len(missing)} of"
-            f" {len(lists)} missing); give {ref_option} FILE"
+            f" {len(lists)} missing); give {ref_option} FILE{or_leave_out}"
         )
     if score_files:
         return with_scores(lists, score_files, allow_missing, of_file)

@@ -8,7 +8,7 @@ first words of a text are ids, is the answer of `rescore.formats.ids`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -49,7 +49,7 @@ from rescore.formats.texts import is_called_table, kind_of_texts, texts_by_id
 from rescore.formats.understood import Understood, tell_fields, tell_files
 from rescore.formats.wordlists import without_lists
 from rescore.ids import is_path
-from rescore.nbest import Header, Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList, with_header
 from rescore.parts import FORMATS
 from rescore.readings import together
 
@@ -109,7 +109,7 @@ def read_references(
 
 
 def _together(files: Sequence[PairedTexts], escaped: bool = True) -> Texts:
-    """Return the references of each utterance, from all files.
+    """Return the references of each utterance that has one in each file.
 
     Args:
         files: The files beside the same utterances.
@@ -118,7 +118,8 @@ def _together(files: Sequence[PairedTexts], escaped: bool = True) -> Texts:
     per_file = [file.texts(escaped) for file in files]
     texts = {}
     for name in per_file[0]:
-        texts[name] = together([by_id[name] for by_id in per_file])
+        if all(name in by_id for by_id in per_file):
+            texts[name] = together([by_id[name] for by_id in per_file])
     return texts
 
 
@@ -199,20 +200,51 @@ def with_references(
         lists: The lists.
         references: The files.
         warnings: Collects repairs.
-        allow_missing: Whether references of utterances without a list are only
-            reported; otherwise they are an error.
+        allow_missing: Whether references of utterances without a list, and lists
+            without a reference, are left out and reported; otherwise they are an error.
+            No list is left out for want of a source text.
 
     Raises:
         UserError: A list has no reference, or a file is damaged.
     """
     ours = Side([nbest.id for nbest in lists])
-    files = [file.beside(ours) for file in open_references(references, warnings)]
+    files = []
+    for file in open_references(references, warnings):
+        files.append(file.beside(ours, allow_missing and file.is_of_references))
     # Readers undo the tokeniser's entities; if hypotheses still have entities, both
     # sides are left as they are.
     texts = _together(files, escaped=not _have_entities(lists))
     _check_left_out(files, "list", "lists", allow_missing)
+    place = ", ".join(file.file.path for file in files)
+    lists = with_known_references(lists, texts, place)
     every = [replace(nbest, references=texts[nbest.id]) for nbest in lists]
     return with_fields(every, [file.fields for file in files])
+
+
+def with_known_references(
+    lists: list[NbestList], known: Collection[str], place: str
+) -> list[NbestList]:
+    """Return the lists of utterances that have references. The others are left out: a
+    line says how many, and signatures have the number of all (`Header.left_out`).
+
+    Args:
+        lists: The lists.
+        known: The utterances with references.
+        place: The files of the references, for the line.
+    """
+    missing = [nbest.id for nbest in lists if nbest.id not in known]
+    if not missing:
+        return lists
+    log.warning(
+        "%s: no reference for %s of %s, which are left out (first: %s)",
+        place,
+        f"{len(missing):,}",
+        counted(len(lists), "utterance"),
+        missing[0],
+    )
+    kept = [nbest for nbest in lists if nbest.id in known]
+    left_out = len(missing)
+    return list(with_header(kept, lambda header: replace(header, left_out=left_out)))
 
 
 def _have_entities(lists: Iterable[NbestList]) -> bool:
@@ -447,11 +479,12 @@ class TextFile:
         paired(self.words.side, Side(list(known), references.path)).tell()
         return {name: (line,) for name, line in zip(known, self.lines, strict=True)}
 
-    def beside(self, ours: Side) -> PairedTexts:
+    def beside(self, ours: Side, may_lack: bool = False) -> PairedTexts:
         """Return the texts of some utterances.
 
         Args:
             ours: The utterances.
+            may_lack: Whether some of them may have no text.
 
         Raises:
             UserError: An utterance has no text, or the ids of only one side are known.
@@ -468,13 +501,14 @@ class TextFile:
         pairing = paired(ours, theirs)
         if self._is_in_order(pairing):
             pairing = paired(ours, Side(None, self.path, len(by_id)))
-        is_any_known = any(place is not None for place in pairing.places)
-        if self.by_id is None and is_any_known:
-            pairing.check(self._noun, "lines begin with ids", OR_REMOVE)
-        elif self.by_id is None:
-            pairing.check(self._noun, "lines begin with ids", OR_WORDS)
-        else:
-            pairing.check(self._noun)
+        is_any_known = bool(pairing.found)
+        kind = "ids are" if self.by_id is not None else "lines begin with ids"
+        if not is_any_known:
+            pairing.check(self._noun, kind, OR_WORDS if self.by_id is None else "")
+        elif not may_lack:
+            pairing.check(
+                self._noun, kind, OR_LEAVE_OUT if self.is_of_references else OR_REMOVE
+            )
         return PairedTexts(self, pairing, list(by_id.values()))
 
     def _is_in_order(self, pairing: Pairing) -> bool:
@@ -516,7 +550,9 @@ IN_ORDER = "lines in order"
 OR_WORDS = "; give both the same ids, or --ref-format plain if these are words"
 """What to do if the first words of lines look like ids that nobody knows."""
 OR_REMOVE = "; add them, or give lists of the other utterances alone"
-"""What to do if some utterances have a text, and others have none."""
+"""What to do if some utterances have a source text, and others have none."""
+OR_LEAVE_OUT = "; add them, or leave these utterances out: --allow-missing"
+"""What to do if some utterances have a reference, and others have none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -529,16 +565,15 @@ class PairedTexts:
     """The texts in the order of the file."""
 
     def texts(self, escaped: bool = True) -> Texts:
-        """Return the texts by the ids of the utterances, in their order; alternatives
-        of trn are several texts.
+        """Return the texts by the ids of the utterances that have one, in their order;
+        alternatives of trn are several texts.
 
         Args:
             escaped: Whether XML entities of the Moses tokeniser are undone, as in
                 hypotheses.
         """
-        ids = self.pairing.ours.ids or ()
         values = self.pairing.of(self.values)
-        texts = dict(zip(ids, values, strict=True))
+        texts = dict(zip(self.pairing.found, values, strict=True))
         if self.file.of_lists:
             return texts
         for name, (text,) in texts.items():
@@ -558,9 +593,7 @@ class PairedTexts:
         every = list(self.file.fields.values())
         if not every:
             return {}
-        return dict(
-            zip(self.pairing.ours.ids or (), self.pairing.of(every), strict=True)
-        )
+        return dict(zip(self.pairing.found, self.pairing.of(every), strict=True))
 
 
 def _check_kind(source: Source, as_lines: bool) -> None:
@@ -670,17 +703,18 @@ def read_best(
     output = open_output(source, first)
     hypotheses = output.texts_of_output(first)
     ours = Side(list(hypotheses), output.path)
-    paired_files = [file.beside(ours) for file in files]
+    paired_files = [file.beside(ours, allow_missing) for file in files]
     _check_left_out(paired_files, f"text in {output.path}", "an output", allow_missing)
     references = _together(paired_files)
     header = Header(translates=first.of_translations)
+    every = [replace(nbest, header=header) for nbest in best_lists(hypotheses)]
     lists = []
-    for nbest in best_lists(hypotheses):
+    for nbest in with_known_references(every, references, first.path):
         expected = references[nbest.id]
         if output.by_id is not None:
             (text,) = hypotheses[nbest.id]
             nbest.hypotheses = [best_of(undo_marks(text), expected, escaped=True)]
-        lists.append(replace(nbest, references=expected, header=header))
+        lists.append(replace(nbest, references=expected))
     return with_fields(lists, [file.fields for file in paired_files])
 
 

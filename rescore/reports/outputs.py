@@ -22,6 +22,7 @@ from rescore.parts import TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import SHORT, Figures, Row, sign
 from rescore.reports.groups import Groups, grouped, render
+from rescore.signature import number_of
 from rescore.styles import figure, p_value, text
 from rescore.tuning.tuned import Tuned, TunedBy
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
@@ -190,7 +191,7 @@ def _content(outputs: Sequence[NamedLists]) -> str:
     hashes = [content_hash(lists) for _, lists in outputs]
     if len(hashes) > 1:
         hashes = [hash_of_set(hashes)]
-    return f"{len(base_lists)}@{hashes[0]}"
+    return f"{number_of(base_lists)}@{hashes[0]}"
 
 
 def _test_of(test: PairedTest, outputs: int) -> str | None:

@@ -915,7 +915,6 @@ UNREAD = {
     "run test.jsonl --lm-norm mean": "--lm-norm needs --lm",
     "run test.jsonl --audio test.scp": "--audio needs --lm hf-speech",
     "run test.jsonl --recordings test.rec": "--recordings needs --lm KIND:context=N",
-    "run test.jsonl --allow-missing": "--allow-missing needs --ref",
     "run test.jsonl --decide best --scale 2": "--scale needs --decide mbr or rover",
     "rerank test.jsonl --weights w.json --metric cer": "--metric: nothing is measured",
     "rerank test.jsonl --weights w.json --nfkc": "--nfkc: nothing is measured",
