@@ -215,9 +215,9 @@ class RunConfig(Declared):
     by: str | None = option(
         None,
         "Also print the figures of each group of utterances, and their mean. FIELD: a"
-        " field of the lists, such as accent; or speaker. REGEX: its first group is cut"
-        " from the id, such as '^(.+?)-'.",
-        metavar="FIELD|REGEX",
+        " field of the lists, such as accent; or speaker. FILE: an id and its group in"
+        " each line. REGEX: its first group is cut from the id, such as '^(.+?)-'.",
+        metavar="FIELD|FILE|REGEX",
         common=True,
         group=GROUPS,
         harmless=True,

@@ -21,12 +21,12 @@ from rescore.formats.segments import (
     JSON,
     Segment,
     as_kaldi,
-    as_trn,
     first_alternative,
     goes_on,
     is_comment,
     kind_of,
     segments,
+    trn_lines,
     with_alternatives,
 )
 from rescore.formats.source import TAGS, UNORDERED, ReadOptions, Source
@@ -217,9 +217,10 @@ def _lines(source: Source, kind: str) -> File:
         pieces = [_with_id(as_kaldi(line)) for line in lines]
         may_count = any(_NUMBER.fullmatch(piece.name) for piece in pieces)
         return File(source.name, stem, texts, pieces, kind == "kaldi", may_count)
-    by_id = [_with_id(line) for line in map(as_trn, lines) if line is not None]
+    with_ids = trn_lines(lines)
+    by_id = [_with_id(line) for line in with_ids or ()]
     has_name = len(lines) > 1 or ".trn" in source.path.name
-    is_trn = len(lines) == len(by_id) and has_name
+    is_trn = with_ids is not None and has_name
     return File(source.name, stem, by_id if is_trn else texts, by_id, is_trn)
 
 
@@ -233,7 +234,7 @@ def _check_trn(lines: Sequence[Segment]) -> None:
         UserError: A line has no id, and another has one.
     """
     texts = [line for line in lines if not is_comment(line.text)]
-    without = [line.place for line in texts if as_trn(line) is None]
+    without = [line.place for line in texts if trn_lines([line]) is None]
     if without and len(without) < len(texts):
         raise UserError(
             f"{without[0]}: does not end in an id in brackets, as other lines of the"

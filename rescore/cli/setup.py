@@ -21,7 +21,7 @@ import click
 from rescore.cli.bridge import command
 from rescore.errors import UserError
 from rescore.files import write_text
-from rescore.formats.reading import fairseq_logs, iterate
+from rescore.formats.reading import iterate, parts_in
 from rescore.formats.source import Source, sniff
 from rescore.ids import SOUNDS
 from rescore.lms import shipped, shipped_models
@@ -293,7 +293,7 @@ def _fairseq(place: Path) -> Iterator[Path]:
     folders += [path for path in place.iterdir() if path.is_dir()]
     folders += place.glob("*/*/")
     for folder in folders:
-        logs = fairseq_logs(folder)
+        logs = parts_in(folder, "fairseq")
         of_sets = any(DEV.search(log.name) or TEST.search(log.name) for log in logs)
         if folder != place and len(logs) > 1 and not of_sets:
             yield folder

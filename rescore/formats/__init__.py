@@ -15,7 +15,7 @@ from rescore.parts import FORMATS, resolve
 if TYPE_CHECKING:
     from rescore.formats.best import BestWriter, write_best
     from rescore.formats.outputs import read_output
-    from rescore.formats.reading import Format, fairseq_logs, from_json, iterate, read
+    from rescore.formats.reading import Format, from_json, iterate, parts_in, read
     from rescore.formats.references import References, read_references
     from rescore.formats.source import ReadOptions, sniff
     from rescore.formats.writing import (
@@ -35,10 +35,10 @@ __all__ = [
     "References",
     "check_output",
     "checked_lists",
-    "fairseq_logs",
     "from_json",
     "iterate",
     "opened",
+    "parts_in",
     "read",
     "read_output",
     "read_references",
@@ -53,7 +53,7 @@ _MODULES = {
     "write_best": "best",
     "read_output": "outputs",
     "Format": "reading",
-    "fairseq_logs": "reading",
+    "parts_in": "reading",
     "from_json": "reading",
     "iterate": "reading",
     "read": "reading",

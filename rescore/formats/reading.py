@@ -84,6 +84,7 @@ class Format(Protocol):
       (`rescore.formats.source.Place`).
     - `write(lists, path)`: writes lists; with a true `holds_choice`, it gets the
       combined scores of reranked lists.
+    - `parts`: patterns of files that stand in a folder as the parts of one set.
     - `has_references`, `translates`: whether `--ref` and `--src` read such files.
     - `texts(source, role)`: yields these texts, if the lists do not hold them.
     - `has_means`: whether lists may have the column `sum` beside means.
@@ -417,7 +418,7 @@ def from_json(value: Any, place: str) -> NbestList:
 def with_files_of_folders(
     paths: Sequence[str | Path | Source],
 ) -> Iterator[str | Path | Source]:
-    """Yield the paths; instead of a folder of JSON Lines or of fairseq's logs, its
+    """Yield the paths; instead of a folder of JSON Lines, or of the parts of a set, its
     files by name.
 
     Args:
@@ -433,21 +434,35 @@ def with_files_of_folders(
             continue
         folder = Path(path)
         files = sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")])
-        yield from files or fairseq_logs(folder) or [folder]
+        yield from files or _parts_of_set(folder) or [folder]
 
 
-def fairseq_logs(folder: Path) -> list[Path]:
-    """Return the fairseq logs among the files of a folder, by name.
+def _parts_of_set(folder: Path) -> list[Path]:
+    """Return the files of a folder that are the parts of a set, of the first format
+    that has such files.
+    """
+    for name, _ in FORMATS.loaded():
+        files = parts_in(folder, name)
+        if files:
+            return files
+    return []
+
+
+def parts_in(folder: Path, name: str) -> list[Path]:
+    """Return the files of a folder that a format reads as the parts of one set, by
+    name.
 
     Args:
-        folder: A folder with a single log, or with the parts of a set.
+        folder: A folder with a single file of the format, or with the parts of a set.
+        name: The name of the format.
     """
-    logs = set()
-    for ending in ("txt", "log", "out"):
-        for path in folder.glob(f"*.{ending}*"):
-            if path.is_file() and FORMATS["fairseq"].sniff(Source(path)):
-                logs.add(path)
-    return sorted(logs)
+    reader = FORMATS[name]
+    files = set()
+    for pattern in getattr(reader, "parts", ()):
+        for path in folder.glob(pattern):
+            if path.is_file() and reader.sniff(Source(path)):
+                files.add(path)
+    return sorted(files)
 
 
 def opened_all(

@@ -484,6 +484,10 @@ class RowFormat(ABC):
     """
     translates = False
     """Whether a toolkit of translation writes such files."""
+    parts: tuple[str, ...] = ()
+    """Patterns of the names of files that stand in a folder as the parts of one set and
+    are read one after another; nothing if the format has no such folders.
+    """
     has_means = False
     """Whether lists may have the column `sum` beside means
     (`rescore.nbest.are_means`).

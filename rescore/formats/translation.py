@@ -59,6 +59,7 @@ class _Fairseq(RowFormat):
     """
 
     Options = FairseqOptions
+    parts = ("*.txt*", "*.log*", "*.out*")
     translates = True
     has_means = True
 

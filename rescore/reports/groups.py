@@ -11,12 +11,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from os.path import isfile
+from pathlib import Path
 from typing import Annotated
 
 import numpy as np
 from msgspec import Meta
 
 from rescore.errors import UserError
+from rescore.formats.ids import Side, paired
+from rescore.formats.text import table
 from rescore.metrics import Metric, value
 from rescore.metrics.base import Counts, text_statistics
 from rescore.metrics.cached import remembered
@@ -72,17 +76,19 @@ def labels(by: str, lists: Sequence[NbestList]) -> list[str]:
     """Return the group of each utterance.
 
     Args:
-        by: A field of the lists, `speaker`, or a regular expression whose first group
-            is cut from the id.
+        by: A field of the lists, a file with an id and its group in each line,
+            `speaker`, or a regular expression whose first group is cut from the id.
         lists: The lists.
 
     Raises:
-        UserError: No list has the field; the expression is invalid, has no group, or
-            does not match an id.
+        UserError: No list has the field; the file has no group of any utterance; the
+            expression is invalid, has no group, or does not match an id.
     """
     if any(by in nbest.fields for nbest in lists):
         return [nbest.fields.get(by, UNNAMED) for nbest in lists]
     ids = [nbest.id for nbest in lists]
+    if isfile(by):  # noqa: PTH113 (pathlib raises an error for a long expression)
+        return _of_file(by, ids)
     if by == SPEAKERS:
         return groups_of_ids(ids, SPEAKER, "--by speaker")
     if _NAME.fullmatch(by):
@@ -93,6 +99,25 @@ def labels(by: str, lists: Sequence[NbestList]) -> list[str]:
             " expression whose first group is a part of the id, such as '^(.+?)-'"
         )
     return groups_of_ids(ids, by, f"--by {by}", needs_group=True)
+
+
+def _of_file(path: str, ids: Sequence[str]) -> list[str]:
+    """Return the group of each utterance, as the lines of a file say it.
+
+    Args:
+        path: A file with an id and its group in each line, as Kaldi's utt2spk.
+        ids: The utterances.
+
+    Raises:
+        UserError: The file has no group of any utterance, or an id twice.
+    """
+    groups = table(Path(path))
+    pairing = paired(Side(ids), Side(list(groups), path))
+    if not pairing.found:
+        pairing.check("group")
+    pairing.tell()
+    by_id = dict(zip(pairing.found, pairing.of(list(groups.values())), strict=True))
+    return [by_id.get(name) or UNNAMED for name in ids]
 
 
 def grouped(

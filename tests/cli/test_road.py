@@ -444,7 +444,7 @@ def test_a_folder_of_fairseq_logs_is_an_output(rescore: Run, tmp_path: Path) -> 
     log = tmp_path / "logs" / "generate-test.txt.log"
     log.write_text(FAIRSEQ)
     (tmp_path / "ref").write_text("x y\n")
-    assert formats.fairseq_logs(tmp_path / "logs") == [log]
+    assert formats.parts_in(tmp_path / "logs", "fairseq") == [log]
     for more in ((), ("--ref", "ref")):
         done = rescore("eval", "logs", "--metric", "wer", *more)
         assert done.returncode == 0 and done.stdout.splitlines()[1].split()[:2] == [

@@ -166,6 +166,22 @@ def write_references(kind: str) -> str:
     return path
 
 
+@pytest.mark.parametrize("road", ["run", "rerank", "eval"])
+def test_a_file_names_the_groups(folder: Path, road: str) -> None:
+    lines = []
+    for nbest in lists():
+        if "accent" in nbest.fields:
+            lines.append(f"{nbest.id}\t{nbest.fields['accent']}\n")
+    Path("groups").write_text("".join(reversed(lines)))
+    line = [word.format("l.jsonl") for word in ROADS[road]]
+    found = figures(*line, "--by", "groups")["groups"]
+    assert found["groups"] == figures(*line, "--by", "accent")["groups"]["groups"]
+    Path("groups").write_text("other-1 us\nother-2 us\n")
+    done = run_main(*line, "--by", "groups")
+    assert done.returncode == 2
+    assert "groups: no group for utterance" in done.stderr
+
+
 @pytest.mark.parametrize("kind", ["lists", "jsonl", "csv", "tsv"])
 @pytest.mark.parametrize("road", ["run", "rerank", "eval", "eval texts"])
 def test_the_references_may_name_the_groups(folder: Path, road: str, kind: str) -> None:
