@@ -294,5 +294,5 @@ def advice(name: str) -> str:
         )
     return (
         "`rescore score LISTS --lm MODEL -o FILE` (or `rescore run -o FILE`) writes a"
-        " FILE with it; give this FILE"
+        " FILE with it; give this FILE, or --scores FILE for a column of your own"
     )

@@ -236,8 +236,14 @@ class NbestList:
             present = {
                 key for hypothesis in self.hypotheses for key in hypothesis.scores
             }
+            where = ""
+            if name in present:
+                lacking = sum(name not in one.scores for one in self.hypotheses)
+                where = (
+                    f" in {lacking} of {counted(len(self.hypotheses), 'hypothesis')}"
+                )
             raise UserError(
-                f"utterance {self.id}: no score {name!r} (found:"
+                f"utterance {self.id}: no score {name!r}{where} (found:"
                 f" {', '.join(sorted(present)) or 'none'}); {advice(name)}"
             ) from None
 

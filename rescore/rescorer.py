@@ -206,7 +206,7 @@ class Rescorer:
         if (fault := misfit(plan.weights, columns)) and not self._config.force_weights:
             raise UserError(fault)
         for name in plan.weights.weights:
-            if fault := _lacked(name, plan, columns):
+            if fault := _lacked(name, plan, columns, self._config.force_weights):
                 raise UserError(fault)
 
     def _calibrate(self, dev: list[NbestList]) -> Any:
@@ -286,7 +286,9 @@ def _scored(plan: Plan, lists: Sequence[NbestList]) -> list[NbestList]:
     return list(pipeline.score(plan, pipeline.expand(plan, lists)))
 
 
-def _lacked(name: str, plan: Plan, brought: Collection[str]) -> str | None:
+def _lacked(
+    name: str, plan: Plan, brought: Collection[str], is_forced: bool
+) -> str | None:
     """Return the error about a column that the weights of a plan need and nothing can
     bring; None for other columns.
 
@@ -296,6 +298,7 @@ def _lacked(name: str, plan: Plan, brought: Collection[str]) -> str | None:
         name: The column.
         plan: The plan.
         brought: The columns that models and expansions bring.
+        is_forced: Whether the user says that requests bring columns without a model.
     """
     column = plan.weights.columns.get(name)
     if not plan.weights.weighs(name) or name in (FIRST_PASS, SUM, WORDS, *brought):
@@ -309,14 +312,20 @@ def _lacked(name: str, plan: Plan, brought: Collection[str]) -> str | None:
         return f"{need}; {advice(name)}"
     if column is None and not plan.weights.tuned_for:
         return None
+    is_own = column is None and name != TOKENS
+    if is_own and is_forced:
+        return None
     if column is not None and column.is_component:
         return None
     models = f"models give {', '.join(brought) or 'none'}"
     if name == TOKENS:
         models = "no model counts tokens"
     message = f"{need}; {models}; give --lm {_named_in(column)} as well"
-    if column is None and name != TOKENS:
-        message += ", or tune without this column: rescore tune --column NAME"
+    if is_own:
+        message += (
+            ", or tune without this column (rescore tune --column NAME); if each"
+            " request brings it under scores, give --force-weights"
+        )
     return message
 
 

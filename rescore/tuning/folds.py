@@ -20,7 +20,7 @@ from rescore.columns import (
     reserved_columns,
 )
 from rescore.dataset import Dataset
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.metrics.base import Metric, is_better, text_statistics
 from rescore.metrics.folds import Folds
 from rescore.metrics.significance import places_in_order
@@ -93,9 +93,19 @@ def why_untunable(
         sets: All sets of lists, which need the column.
     """
     for lists in sets:
+        number = 0
+        total = 0
+        first = ""
         for nbest in lists:
-            if any(name not in one.scores for one in nbest.hypotheses):
-                return f"{nbest.title} lacks it"
+            lacking = sum(name not in one.scores for one in nbest.hypotheses)
+            number += lacking
+            total += len(nbest.hypotheses)
+            if lacking and not first:
+                first = nbest.title
+        if number:
+            return (
+                f"{number:,} of {counted(total, 'hypothesis')} lack it, first {first}"
+            )
     if _is_constant(name, tuned_on):
         return "the same for all hypotheses of each list"
     return ""

@@ -349,6 +349,15 @@ def test_tuned_weights_of_a_column_without_a_record_are_refused_at_the_start(
             UserError, match=f"the weights need the column {name}; {message}"
         ):
             Rescorer(gate, tuned)
+    forced = Rescorer(
+        gate, tuned, RunConfig(force_weights=True)
+    )  # a column of the user
+    lacking = {"hyps": [{"text": "a", "score": -1}]}
+    brought = {"hyps": [{"text": "a", "score": -1, "scores": {"more": 1}}]}
+    with serving(forced) as client:
+        assert client.rescore(brought)[0] == 200
+        status, answer = client.rescore(lacking)
+    assert status == 400 and "no score 'more'" in answer["error"]
 
 
 def test_a_bad_request_harms_no_other_one_of_its_batch(gate: Gate) -> None:
