@@ -213,14 +213,20 @@ class _Repeated:
             self._first[row.id] = row
             return
         first = self._first[row.id]
+        system = _other_system(row, first.fields)
         if not row.references:
+            of_systems = ""
+            if system:
+                of_systems = (
+                    f", or eval or combine with --field system={system} if the rows of"
+                    f" each {system} are an output"
+                )
             raise UserError(
                 f"{row.place}: utterance {row.id[-80:]} is duplicated (first:"
                 f" {first.place[-80:]}); give each utterance its own id, or --s2s rank"
-                " if rows with one id are one list, best first"
+                f" if rows with one id are one list, best first{of_systems}"
             )
         _check_same_references(row, first.references)
-        system = _other_system(row, first.fields)
         problem = _other_rows(system) if system else SAME_ID
         self._warnings.add("row", problem, row.place)
         row.id = f"{row.id}#{number}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from rescore.formats.ids import begin_with_ids
+from rescore.formats.objects import first_record
 from rescore.formats.source import Source, sniff
 from rescore.formats.tables import NUMBER
 from rescore.formats.text import are_rows, split_trn
-from rescore.formats.texts import if_lists
+from rescore.formats.texts import if_lists, is_called_table
 from rescore.parts import FORMATS
 
 LISTS = (
@@ -71,6 +73,9 @@ def unknown(source: Source) -> str:
             "the first line of a table names the columns; add a line such as"
             f" id,text,score before {first[:60]!r}"
         )
+    columns = list(first_record(source))
+    if is_called_table(source.path) and len(columns) > 2:
+        return _which_column(columns)
     is_head = len(first.split()) == 1 and "," in first and are_rows(whole_lines)
     if not is_head and (begin_with_ids(whole_lines) or split_trn(first)):
         return (
@@ -79,15 +84,19 @@ def unknown(source: Source) -> str:
         )
     first = first.rstrip("\r")
     if "\t" in first or first.count(",") > 1:
-        names = first.split("\t" if "\t" in first else ",")
-        return (
-            "which column has the hypotheses? Say it with --field text=NAME"
-            f" ({', '.join(names)[:80]})"
-        )
+        return _which_column(first.split("\t" if "\t" in first else ","))
     return (
         "not an N-best list of a known format; lines of plain text are OpenNMT's where"
         " each sentence has N of them (--format opennmt --nbest-size N); formats are"
         f" {', '.join(FORMATS.names)}"
+    )
+
+
+def _which_column(names: Sequence[str]) -> str:
+    """Return the question about a table without a known column of hypotheses."""
+    return (
+        "which column has the hypotheses? Say it with --field text=NAME"
+        f" ({', '.join(names)[:80]})"
     )
 
 

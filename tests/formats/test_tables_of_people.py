@@ -18,7 +18,7 @@ from rescore.errors import UserError
 from rescore.formats.roles import NAMES_OF_SYSTEMS, KeysOfRoles
 from rescore.formats.shapes import records
 from rescore.formats.source import ReadOptions
-from tests.conftest import ROOT, Run
+from tests.conftest import ROOT, Run, assert_one_line_error
 
 
 class Table(NamedTuple):
@@ -330,6 +330,12 @@ def test_rows_of_several_systems_are_not_merged_in_silence(
         done = rescore("eval", path)
         said = f"eval or combine with --field system={column}"
         assert (said in done.stderr) is (column != "accent"), done.stderr
+        if not scored:  # the references in another file
+            path.write_text(path.read_text().replace("ref", "note"))
+            (tmp_path / "ref").write_text("u an owl\n")
+            done = rescore("eval", path, "--ref", "ref")
+            assert (said in done.stderr) is (column != "accent"), done.stderr
+            path.write_text(path.read_text().replace("note", "ref"))
         done = rescore("eval", path, "--field", f"system={column}")
         assert "another" not in done.stderr and "different" not in done.stderr
 
@@ -397,7 +403,7 @@ def test_what_explains_an_error_is_told_before_it(rescore: Run) -> None:
         (
             "eval ten.jsonl --ref nine.txt",
             "no reference for utterance 3 (1 of 3 missing); its lines begin with ids"
-            " such as 001, 002; add them, or give lists",
+            " such as 001, 002; add them, or leave",
         ),
         ("eval nested.jsonl --shape odd.toml", "scale is 'confidence'; give one of"),
     ],
@@ -418,3 +424,15 @@ def test_errors_say_what_to_do(command: str, message: str, rescore: Run) -> None
     done = rescore(*command.split())
     assert done.returncode == 2 and message in done.stderr, done.stderr
     assert "--ref-format" not in done.stderr
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+def test_a_table_whose_lines_begin_like_ids_is_asked_about(
+    sign: str, rescore: Run, tmp_path: Path
+) -> None:
+    path = tmp_path / ("wide.tsv" if sign == "\t" else "wide.csv")
+    path.write_text("audio;sample_1;said_2\na/1.wav;hi;ho\n".replace(";", sign))
+    (tmp_path / "ref").write_text("a/1.wav hi\n")
+    done = rescore("eval", path)
+    said = "which column has the hypotheses? Say it with --field text=NAME"
+    assert_one_line_error(done, f"{said} (audio, sample_1, said_2)")
