@@ -25,7 +25,7 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.ids import piece_id
 from rescore.formats.times import TimedWord, Times, part_times, piece_times
-from rescore.metrics.normalise import EXACT, Normaliser
+from rescore.metrics.normalise import EXACT, UNSPACED, Normaliser
 from rescore.nbest import Hypothesis, NbestList
 
 log = logging.getLogger(__name__)
@@ -131,7 +131,8 @@ class _Track:
     tokens: list[str]
     starts: list[int]
     """For each token and the end, the written word with which it begins; -1 within a
-    normalised piece.
+    normalised piece, and within a word that is compared letter by letter: a cut in it
+    would be a blank.
     """
 
     @classmethod
@@ -157,7 +158,9 @@ class _Track:
         for piece in pieces_of(recording.text, normaliser):
             tokens += piece.words
             if piece.words:
-                starts += [begin] + [-1] * (len(piece.words) - 1)
+                is_inside = piece.glued and not UNSPACED.match(piece.text)
+                first = -1 if is_inside else begin
+                starts += [first] + [-1] * (len(piece.words) - 1)
             begin += len(piece.written)
         starts.append(len(words))
         return cls(words, glued, _in_order(timed), tokens, starts)

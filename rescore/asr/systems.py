@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +14,17 @@ from rescore.decision.mixture import Mixture, applied
 from rescore.errors import UserError
 from rescore.files import distinct, resolved, shown
 from rescore.formats.text import utterance_of
-from rescore.metrics.normalise import EXACT, Normaliser
+from rescore.metrics.normalise import EXACT
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.pace import paced
 
 
+Cut = Callable[[str], Sequence[str]]
+"""Cuts a text into the units that are compared: texts with equal units are the same."""
+
+
 def combined(
-    systems: Mapping[str, Sequence[NbestList]], same: Normaliser = EXACT
+    systems: Mapping[str, Sequence[NbestList]], same: Cut = EXACT
 ) -> Iterator[NbestList]:
     """Yield one list per utterance, in the order of the systems; a text that several
     systems wrote is one hypothesis.
@@ -31,7 +35,7 @@ def combined(
 
     Args:
         systems: The lists of each system.
-        same: Says which texts are the same.
+        same: Says which texts are the same, as a metric's `units`.
 
     Raises:
         UserError: The utterances of two systems do not match, or lists have scores of
@@ -64,9 +68,7 @@ def header_of(columns: Iterable[str]) -> Header:
     return Header(records=dict.fromkeys(columns, system))
 
 
-def one_list(
-    systems: Mapping[str, NbestList], same: Normaliser, header: Header
-) -> NbestList:
+def one_list(systems: Mapping[str, NbestList], same: Cut, header: Header) -> NbestList:
     """Return the list of one utterance, in which each text stands once, as the first
     system that has it writes it.
 
@@ -82,7 +84,7 @@ def one_list(
     Raises:
         UserError: A list has scores of models.
     """
-    texts: dict[str, Hypothesis] = {}
+    texts: dict[tuple[str, ...], Hypothesis] = {}
     references: tuple[str, ...] = ()
     for rank, (name, nbest) in enumerate(systems.items()):
         refuse_scored(nbest, "combine")
@@ -91,7 +93,7 @@ def one_list(
             text = " ".join(hypothesis.text.split())
             origin = MERGED if rank else hypothesis.origin
             new = Hypothesis(text, {FIRST_PASS: 0.0}, origin)
-            known = texts.setdefault(" ".join(same(hypothesis.text)), new)
+            known = texts.setdefault(tuple(same(hypothesis.text)), new)
             score = hypothesis.scores[FIRST_PASS] + 0.0  # never minus nothing
             known.scores[name] = max(score, known.scores.get(name, score))
             if not known.times and known.text == text:

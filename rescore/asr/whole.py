@@ -507,7 +507,9 @@ def are_whole(
     """Return whether outputs are of whole recordings.
 
     They are if one has times, or is a folder or document of recordings; or if all are
-    plain texts with different numbers of lines. Tables are lists.
+    plain texts with different numbers of lines. Texts with equally many lines are of
+    utterances, also if some lines are empty: a system wrote nothing there. Tables are
+    lists.
 
     Args:
         paths: The output of each system.
@@ -515,6 +517,7 @@ def are_whole(
         options: The options of formats.
     """
     kinds = set()
+    filled = set()
     lengths = set()
     for source in map(Source, paths):
         if not source.is_folder and not source.is_regular:
@@ -524,8 +527,10 @@ def are_whole(
             return True
         kinds.add(kind)
         if kind == "plain":
-            lengths.add(sum(1 for _ in source.filled()))
-    return kinds == {"plain"} and len(lengths) > 1
+            lines = list(source.lines())
+            lengths.add(len(lines))
+            filled.add(sum(1 for line in lines if line.strip()))
+    return kinds == {"plain"} and min(len(filled), len(lengths)) > 1
 
 
 def _form_of(source: Source, options: ReadOptions | None) -> str:

@@ -524,6 +524,14 @@ def test_times_that_run_backwards_or_overlap(tmp_path: Path) -> None:
     assert joined(lists, "b") == words
 
 
+def test_no_cut_is_within_a_word_that_is_compared_letter_by_letter() -> None:
+    """A cut is a blank when the pieces are joined."""
+    words = "hoots at night in the old barn".split() * 20
+    systems = {name: {"r": recording(" ".join(words))} for name in "ab"}
+    lists = list(combine(systems, Normaliser(split_characters=True)))
+    assert len(lists) > 10 and joined(lists, "a") == words
+
+
 @pytest.mark.parametrize("same", [PLAIN, MIXED, Normaliser(split_characters=True)])
 @pytest.mark.parametrize("text", ["今天天气很好", "今天 o 很<|zh|>好", "a你b好c 你"])
 def test_letters_keep_the_times_of_the_words_of_json(

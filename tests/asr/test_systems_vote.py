@@ -550,3 +550,21 @@ def test_the_best_system_stands_beside_the_votes(rescore: Run, tmp_path: Path) -
         "has lists of the systems A, B, C, but the systems of these lists are a, b, c"
         in done.stderr
     )
+
+
+@pytest.mark.parametrize("more", [[], ["--split-characters"]])
+def test_a_system_keeps_its_blanks_where_the_metric_counts_them(
+    more: list[str], rescore: Run, tmp_path: Path
+) -> None:
+    """Its figure is the figure of its own texts, in every command."""
+    heard = {"a": "the owl hoots", "b": "theowl hoots", "c": "an owl ho ots"}
+    for name, text in {**heard, "ref": "the owl hoots"}.items():
+        (tmp_path / name).write_text(f"u1 {text}\nu2 an owl\n")
+    typed = ["--ref", "ref", "--metric", "cer", *more]
+    done = rescore("combine", *heard, *typed, "-o", "l.jsonl")
+    assert done.returncode == 0, done.stderr
+    figures = [row.split()[:2] for row in done.stdout.splitlines()[1:4]]
+    measured = rescore("eval", *heard, *typed)
+    assert [row.split()[:2] for row in measured.stdout.splitlines()[1:4]] == figures
+    run = rescore("l.jsonl", "--decide", "rover", "--metric", "cer", *more)
+    assert [row.split()[:2] for row in run.stdout.splitlines()[1:4]] == figures

@@ -755,6 +755,12 @@ def test_tables_are_no_recordings(table: str, ending: str, tmp_path: Path) -> No
     assert are_whole([paths[2], more])
 
 
+def test_lines_where_a_system_wrote_nothing_are_utterances(tmp_path: Path) -> None:
+    paths = files(tmp_path, a="an owl\n\nhoots\n", b="an owl\nit\nhoots\n", c="it\n\n")
+    assert not are_whole(paths[:2])
+    assert are_whole(paths)
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.txt"])
 def test_a_table_beside_recordings_is_an_error(name: str, tmp_path: Path) -> None:
     path = tmp_path / name

@@ -11,7 +11,7 @@ from rescore import formats
 from rescore.asr.combine import combine
 from rescore.asr.measured import closest_readings
 from rescore.asr.outputs import read_each, read_table_of_systems
-from rescore.asr.systems import combined, system_names
+from rescore.asr.systems import Cut, combined, system_names
 from rescore.asr.whole import Recording, are_whole, read_systems
 from rescore.cli import options
 from rescore.cli.bridge import is_typed, refuse_beside, typed_again
@@ -108,7 +108,7 @@ def command(
     """
     plan = resolve(options.with_one_metric(options.configured(config)))
     words = plan.metric.words or EXACT
-    lists = list(_lists(own, inputs, words))
+    lists = list(_lists(own, inputs, words, plan.metric.units or words))
     if not config.metrics and default_metric(lists) != default_metric(()):
         plan = resolve(config, lists)
     group_table = _group_table(lists, plan)
@@ -220,7 +220,7 @@ def _warn_of_far_best(estimates: Mapping[str, Estimate]) -> None:
 
 
 def _lists(
-    own: Systems, inputs: options.InputOptions, words: Normaliser
+    own: Systems, inputs: options.InputOptions, words: Normaliser, same: Cut
 ) -> Iterator[NbestList]:
     """Return the lists on which the systems vote.
 
@@ -228,13 +228,15 @@ def _lists(
         own: The outputs of the systems.
         inputs: The options of reading, and the references.
         words: Says which words are the same.
+        same: Says which texts are the same: a metric may count blanks where votes are
+            on words that have none.
     """
     if inputs.has_systems:
         if is_typed("s2s"):
             raise OptionError(takes_no("combine --field system=COLUMN", "--s2s"))
         beside = _Beside(own, inputs)
         systems = _named(_systems_of_tables(own, inputs, beside.options), own.name)
-        return beside.referred(combined(systems, words))
+        return beside.referred(combined(systems, same))
     names = system_names(own.systems, own.name)
     named = inputs.format_name
     if own.whole or are_whole(own.systems, named, inputs.read_options):
@@ -250,7 +252,7 @@ def _lists(
         options=beside.options,
         references=beside.references[0] if beside.references else None,
     )
-    return beside.referred(combined(systems, words))
+    return beside.referred(combined(systems, same))
 
 
 def _systems_of_tables(
