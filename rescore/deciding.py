@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rescore.decision import Decision, sorted_by_score
+from rescore.formats.first_pass import is_by_order
 from rescore.metrics import Metric
 from rescore.nbest import NbestList, without_copies
 from rescore.tuning import FIRST_PASS_ALONE, Weights, suited
@@ -136,10 +137,12 @@ def warn_of_repeated_texts(
     lists: Iterable[NbestList], decision: Decision, weights: Weights
 ) -> bool:
     """Warn where a decision by posteriors adds the posteriors of one text with
-    different scores; return whether there is such a list.
+    different scores, not ranks; return whether there is such a list.
     """
     for nbest in lists:
         if nbest.header.systems:  # each has its votes
+            continue
+        if decision.scale == 0 or is_by_order(nbest):  # no scores, or none that counts
             continue
         distinct = without_copies(nbest, weights.of(nbest).weighted)
         texts = [hypothesis.text for hypothesis in distinct.hypotheses]

@@ -8,6 +8,7 @@ in common with it.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 SOUNDS = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".sph")
 """Endings of audio files."""
@@ -60,3 +61,17 @@ def tail(name: str, depth: int) -> str:
         return name
     parts = re.split(r"[/\\]+", without_ending(without_blanks(name)))
     return "/".join(parts[-depth:])
+
+
+def by_number(names: Sequence[str]) -> list[int]:
+    """Return the places of ids in the order of their numbers, if they differ in numbers
+    only, such as `request-2` and `request-10`; else in the order that they have.
+
+    Args:
+        names: The ids.
+    """
+    parts = [re.split(r"([0-9]+)", name) for name in names]
+    if len({tuple(own[::2]) for own in parts}) > 1:
+        return list(range(len(names)))
+    numbers = [tuple(map(int, own[1::2])) for own in parts]
+    return sorted(range(len(names)), key=numbers.__getitem__)

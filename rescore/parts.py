@@ -547,6 +547,10 @@ METRICS: Registry[Any] = Registry(
             "precision of the terms in --words",
         ),
         "f1": ("rescore.asr.term_metrics:F1", "F1 of the terms in --words"),
+        "exact": (
+            "rescore.metrics.exact:ExactMatch",
+            "share of texts that equal a reference",
+        ),
         "bleu": ("rescore.metrics.mt:Bleu", "BLEU, as sacreBLEU"),
         "chrf": ("rescore.metrics.mt:Chrf", "chrF2, as sacreBLEU"),
         "chrf++": ("rescore.metrics.mt:ChrfPlusPlus", "chrF2++, as sacreBLEU"),

@@ -58,6 +58,7 @@ CASES: dict[str, dict[str, Any]] = {
     "metrics": {"metrics": ("cer",)},
     "open_asr": {"open_asr": "en"},
     "numbers": {"numbers": "en"},
+    "answer": {"answer": "[a-z]+"},
     "language": {"language": "tr"},
     "replace": {"replace": "rules"},
     "steps": {"steps": ("awake",)},

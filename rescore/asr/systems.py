@@ -18,7 +18,6 @@ from rescore.metrics.normalise import EXACT
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.pace import paced
 
-
 Cut = Callable[[str], Sequence[str]]
 """Cuts a text into the units that are compared: texts with equal units are the same."""
 

@@ -35,6 +35,7 @@ from rescore.formats.times import (
     time_order,
     timed_pieces,
 )
+from rescore.ids import by_number
 from rescore.options import Declared, read_file
 
 WITHOUT_TEXT = InputProblem(
@@ -162,6 +163,7 @@ class Shaped(RowFormat):
             segment_times: Whether words without times share the times of segments.
         """
         waiting: list[Result] = []
+        unordered: list[tuple[str, Result]] = []
         unseen: dict[str, list[str]] = {}
         if self._own is not None:
             unseen = self._own[-1].places()
@@ -175,8 +177,13 @@ class Shaped(RowFormat):
             for result in results:
                 if result.id is None:
                     waiting.append(result)
+                elif shape.unordered:
+                    unordered.append((result.id, result))
                 else:
                     yield from result.rows_of(result.id)
+        for index in by_number([name for name, _ in unordered]):
+            name, result = unordered[index]
+            yield from result.rows_of(name)
         yield from self._called_after_the_file(waiting, stem_of(source))
         for key in unseen:
             value = getattr(self.shapes[-1], key)

@@ -75,6 +75,10 @@ class Shape:
     """In a part: the text. Without a place, the text is made of the words."""
     sparse: bool = False
     """Whether the service leaves out texts that are empty."""
+    unordered: bool = False
+    """Whether the service writes results in any order: the numbers of their ids tell
+    the order of the requests.
+    """
     score: tuple[str, ...] = ()
     """In a part: the score; several numbers, also of several parts, are added."""
     scale: Scale = "log"

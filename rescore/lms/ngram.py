@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rescore.errors import UserError, counted, installed_by
+from rescore.errors import OptionError, UserError, counted, installed_by
 from rescore.files import naming, sha256, write_text
 from rescore.formats.sentences import read_sentences
 from rescore.lms import kneser_ney, lexicon
@@ -44,7 +44,11 @@ from rescore.lms.base import (
 from rescore.lms.folders import card_head, card_value, check_is_free
 from rescore.lms.options import TextOptions, TokenizerOptions, TrainingOptions
 from rescore.lms.tokenizer import Tokenizer
-from rescore.lms.training.vocabulary import word_tokenizer
+from rescore.lms.training.vocabulary import (
+    BLANK,
+    character_tokenizer,
+    word_tokenizer,
+)
 from rescore.options import option
 
 if TYPE_CHECKING:
@@ -69,6 +73,13 @@ class NgramKind(Kind):
 
         title = "n-gram models"
 
+        unit: str = option(
+            "word",
+            "Tokens of the model. character: every character is a token, and so is a"
+            " blank between words; for OCR, handwriting, and scripts without blanks.",
+            choices=("word", "character"),
+            common=True,
+        )
         order: int = option(5, "N-gram order.", "-o", "--order", low=2, common=True)
         prune: str | None = option(
             None,
@@ -83,6 +94,13 @@ class NgramKind(Kind):
         discount_fallback: bool = option(
             False, "Use fixed discounts for text too small to estimate them."
         )
+
+        @property
+        def fixed_discounts(self) -> bool:
+            """Whether fixed discounts are used where counts do not determine them: few
+            characters are rare.
+            """
+            return self.discount_fallback or self.unit == "character"
 
         @property
         def thresholds(self) -> list[int]:
@@ -126,7 +144,8 @@ class NgramLM:
 
     A file is ARPA or KenLM's binary; its words are what stands between blanks. A folder
     is what `rescore train --lm ngram` wrote: lm.binary (or lm.arpa), and a
-    tokenizer.json that normalises text as the training did.
+    tokenizer.json that normalises text and cuts it into words, or characters, as the
+    training did.
     """
 
     precision = "float32"
@@ -444,8 +463,14 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
     check_is_free(out)
     if not options.text:
         raise UserError("no text to train on; give --text FILE")
+    if options.tokenizer and options.unit != "word":
+        raise OptionError(
+            "--unit does not apply to --tokenizer, whose file says what the words are"
+        )
     if options.tokenizer:
         tokenizer = Tokenizer.load(options.tokenizer)
+    elif options.unit == "character":
+        tokenizer = character_tokenizer(options.normalisation)
     else:
         tokenizer = word_tokenizer(options.normalisation)
     lmplz = find_tool("lmplz")
@@ -458,7 +483,7 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
         arpa = folder / "lm.arpa"
         binary = folder / "lm.binary"
         program = "lmplz" if lmplz else "NumPy (lmplz is not on PATH)"
-        report(f"{program}: {options.order}-grams of words in {names}")
+        report(f"{program}: {options.order}-grams of {options.unit}s in {names}")
         sentences = _write_words(options, tokenizer, text, folder)
         if not sentences:
             raise UserError(
@@ -470,7 +495,7 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
             with open(text, encoding="utf-8", newline="\n") as file:
                 words = (line.rstrip("\n").split(" ") for line in file)
                 kneser_ney.estimate(
-                    words, options.order, arpa, thresholds, options.discount_fallback
+                    words, options.order, arpa, thresholds, options.fixed_discounts
                 )
         counts = _ngram_counts(arpa)
         orders = ", ".join(f"{count:,}" for count in counts)
@@ -493,7 +518,7 @@ def _run_lmplz(lmplz: str, options: NgramKind.Options, text: Path, arpa: Path) -
     command += ["-T", str(text.parent), "--text", str(text), "--arpa", str(arpa)]
     if options.thresholds:
         command += ["--prune", *map(str, options.thresholds)]
-    if options.discount_fallback:
+    if options.fixed_discounts:
         command.append("--discount_fallback")
     _run(command)
 
@@ -516,6 +541,8 @@ def _write_words(
                 if words:
                     file.write(" ".join(words) + "\n")
                     number += 1
+                if options.unit == "character":
+                    words = "".join(words).split(BLANK)
                 yield words
 
     with open(path, "w", encoding="utf-8", newline="\n") as file:
@@ -575,6 +602,7 @@ def _card(
     """Return the model's README.md."""
     own = {
         "kind": "ngram",
+        "unit": options.unit,
         "order": options.order,
         "recommended_weight": 0.3,
         "training_text": ", ".join(text.name for text in options.text),
@@ -585,7 +613,7 @@ def _card(
 
 | | |
 | --- | --- |
-| model | {options.order}-gram of words, modified Kneser-Ney, by {program} |
+| model | {options.order}-gram of {options.unit}s, modified Kneser-Ney, by {program} |
 | pruned | {" ".join(map(str, options.thresholds)) or "not at all"} |
 | training data | {counted(sentences, "sentence")} |
 | n-grams | {", ".join(f"{count:,}" for count in counts)} |

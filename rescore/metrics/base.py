@@ -18,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.metrics.normalise import UNSPACED, Normaliser
 from rescore.metrics.steps import ZERO_WIDTH
 from rescore.nbest import NbestList
@@ -510,8 +510,9 @@ def warn_of_texts(metric: Metric, lists: Sequence[NbestList]) -> None:
 
     Args:
         metric: The metric.
-        lists: The lists; the first 100 are looked at.
+        lists: The lists; the first 100 are looked at, and all for answers.
     """
+    _tell_answers(metric, lists)
     some = [_said(metric, nbest) for nbest in lists[:100]]
     _warn_of_forms(metric, some)
     _warn_of_unspaced(metric, some)
@@ -528,6 +529,34 @@ def _said(metric: Metric, nbest: NbestList) -> NbestList:
         hypotheses.append(replace(hypothesis, text=metric.said(hypothesis.text)))
     references = tuple(map(metric.said, nbest.references))
     return replace(nbest, hypotheses=hypotheses, references=references)
+
+
+def _tell_answers(metric: Metric, lists: Sequence[NbestList]) -> None:
+    """Log how many texts and references have no answer, where answers are compared."""
+    words = metric.words
+    if words is None or words.answer is None:
+        return
+    references: list[str] = []
+    texts: list[str] = []
+    for nbest in lists:
+        references += nbest.references
+        texts += [hypothesis.text for hypothesis in nbest.hypotheses]
+    answer = Normaliser(answer=words.answer)
+    absent = sum(not answer(text) for text in texts)
+    wrong = sum(not answer(text) for text in references)
+    if not absent and not wrong:
+        return
+    message = (
+        f"--answer {words.answer}: {absent:,} of {counted(len(texts), 'text')} and"
+        f" {wrong:,} of {counted(len(references), 'reference')} have no match: their"
+        " answer is empty"
+    )
+    if wrong:
+        message += (
+            "; give an expression that matches the references, too, such as"
+            r" '-?[\d.,]*\d' for the last number"
+        )
+    log.warning("%s%s", lists[0].header.prefix, message)
 
 
 def _warn_of_mismatch(metric: Metric, lists: Sequence[NbestList]) -> None:

@@ -22,6 +22,7 @@ from rescore.metrics.steps import (
     STEPS,
     Function,
     Step,
+    answer_pattern,
     functions,
     ordered,
     without_marks,
@@ -133,6 +134,14 @@ class Normaliser(Declared):
     """They are made in the order of the lines, before other steps. Case does not count
     in patterns, unless it counts in words.
     """
+    answer: str | None = option(
+        None,
+        "All but BLEU, chrF, TER, COMET: take the answer out of each text and reference"
+        " first: the first group of the last match, or the last match.",
+        metavar="REGEX",
+        parse=answer_pattern,
+    )
+    """A text without a match is an empty answer."""
     split_characters: bool = option(
         False, "WER, confidences, rover: each character is a word."
     )
@@ -166,11 +175,15 @@ class Normaliser(Declared):
         """The functions of the steps that are on, made once."""
         made: Sequence[Function] | None = self.__dict__.get("_made")
         if made is None:
-            made = functions(self._steps, self.case_sensitive)
-            if any(step.drops_brackets for step, _ in self._steps):
+            steps = self._steps
+            answers = steps[: self.answer is not None]
+            steps = steps[len(answers) :]
+            made = functions(steps, self.case_sensitive)
+            if any(step.drops_brackets for step, _ in steps):
                 made = [_with_closed_brackets, *made]
             elif self.looks_across:
                 made = [_in_one_line, *made]
+            made = [*functions(answers, self.case_sensitive), *made]
             # slots=True leaves the dictionary of the base class
             object.__setattr__(self, "_made", made)
         return made

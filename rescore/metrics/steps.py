@@ -107,7 +107,8 @@ def ordered(steps: Iterable[Step]) -> list[Step]:
         UserError: Steps need each other first.
     """
     left = list(steps)
-    order: list[Step] = []
+    order: list[Step] = [step for step in left if step.name == ANSWER]
+    left = [step for step in left if step.name != ANSWER]
     while left:
         free = (step for step in left if not _is_behind_any(step, left))
         step = next(free, None)
@@ -174,6 +175,40 @@ def _version(module: ModuleType) -> Callable[[str, Any], str]:
     return lambda name, value: module.version_of(name, value)
 
 
+def answer_pattern(text: str) -> str:
+    """Return a regular expression that takes an answer out of a text.
+
+    Args:
+        text: The expression, as it was typed.
+
+    Raises:
+        UserError: It is no regular expression.
+    """
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise UserError(
+            f"{text}: {error}; expected a regular expression, such as"
+            r" '#### (-?[\d.,]*\d)'"
+        ) from None
+    return text
+
+
+def _answering(name: str, pattern: str, cased: bool) -> Function:
+    """Return what takes the answer out of a text: the first group of the last match,
+    or the whole match if the expression has no group; empty without a match.
+    """
+    compiled = re.compile(answer_pattern(pattern))
+
+    def answer(text: str) -> str:
+        matches = list(compiled.finditer(text))
+        if not matches:
+            return ""
+        return matches[-1][min(1, compiled.groups)] or ""
+
+    return answer
+
+
 def without_unknown(text: str) -> str:
     """Return a text without a recogniser's unknown words."""
     return " ".join(word for word in text.split() if word.lower() not in UNKNOWN)
@@ -233,7 +268,17 @@ def _bare(word: str) -> str:
     return "".join(kept).strip(INNER)
 
 
+ANSWER = "answer"
+"""The step that runs ahead of all others, also those of packages."""
+
 STEPS: tuple[Step, ...] = (
+    Step(
+        name=ANSWER,
+        made=_answering,
+        version_of=lambda name, value: str(value),
+        across=True,
+        signed=14,
+    ),
     Step(
         name="drop_unknown",
         made=_plain(without_unknown),

@@ -526,7 +526,7 @@ def test_times_that_run_backwards_or_overlap(tmp_path: Path) -> None:
 
 def test_no_cut_is_within_a_word_that_is_compared_letter_by_letter() -> None:
     """A cut is a blank when the pieces are joined."""
-    words = "hoots at night in the old barn".split() * 20
+    words = ["hoots", "at", "night", "in", "the", "old", "barn"] * 20
     systems = {name: {"r": recording(" ".join(words))} for name in "ab"}
     lists = list(combine(systems, Normaliser(split_characters=True)))
     assert len(lists) > 10 and joined(lists, "a") == words

@@ -501,6 +501,10 @@ SCENARIOS: dict[str, dict[str, str]] = {
         "*": "| --replace rules",
         "correlate": "! marks.jsonl --lm ngram:one -o x.json | --replace rules",
     },
+    "--answer": {
+        "*": "| --answer [a-z]+",
+        "correlate": "! marks.jsonl --lm ngram:one -o x.json | --answer [a-z]+",
+    },
     "--step": {
         "*": "| --step awake",
         "correlate": "! marks.jsonl --lm ngram:one -o x.json | --step awake",
@@ -871,6 +875,7 @@ SWITCHES = {
     "numbers": "en",
     "language": "tr",
     "steps": ("awake",),
+    "answer": "[a-z]+",
     "replace": Replacements((("a", "b"),), "rules"),
 }
 """The values of switches of a normaliser that are not on or off."""

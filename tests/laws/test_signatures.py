@@ -140,6 +140,7 @@ SCENARIOS = {
     "RunConfig.replace": Scenario(
         (*RUN, "--replace", "rules"), ("--replace", "others"), ("--replace", "rules")
     ),
+    "RunConfig.answer": Scenario(RUN, ("--answer", "[a-z]+"), ("--answer", "[a-d]+")),
     "RunConfig.drop_marks": Scenario(RUN, ("--drop-marks",)),
     "RunConfig.language": Scenario(RUN, ("--language", "tr")),
     "RunConfig.nfkc": Scenario(RUN, ("--nfkc",)),

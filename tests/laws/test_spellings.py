@@ -188,9 +188,10 @@ EQUAL = {
 """A value and two equal texts for each normaliser of whole texts; None for the first
 text without its last character.
 """
-ELSEWHERE = {"open_asr", "replace", "language"}
+ELSEWHERE = {"open_asr", "replace", "language", "answer"}
 """These need the leaderboard's code (tests/metrics/test_open_asr.py), a file
-(tests/laws/test_steps.py), and letters of Turkish (tests/metrics/test_scripts.py).
+(tests/laws/test_steps.py), letters of Turkish (tests/metrics/test_scripts.py), and an
+expression (tests/metrics/test_exact.py).
 """
 
 

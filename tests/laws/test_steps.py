@@ -33,10 +33,12 @@ ON: dict[str, Any] = {
     "numbers": "en",
     "replace": RULES,
     "language": "tr",
+    "answer": "[^#]*$",
 }
 """The value that turns each step on."""
 del ON["open_asr"]  # the leaderboard's code is no package
 PROMISES: dict[str, list[tuple[str, ...]]] = {
+    "answer": [("an eagle # or not #an owl", "an owl")],
     "drop_unknown": [("an <unk> owl", "an owl"), ("[UNK] owls \u2047", "owls")],
     "nfkc": [("\uff4fwl \u2461", "owl 2"), ("\uff0425 ow\u200bls", "$25 owls")],
     "replace": [("I'm Gonna go", "I'm going to go"), ("an %hesitation owl", "an owl")],

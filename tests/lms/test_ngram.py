@@ -19,6 +19,8 @@ from rescore.errors import UserError, installed_by
 from rescore.lms import kneser_ney, load, without_context
 from rescore.lms import ngram as backend
 from rescore.lms import ngram as training
+from rescore.lms.arpa import ArpaModel
+from rescore.lms.lexicon import Lexicon
 from rescore.lms.tokenizer import SPECIAL
 from tests.conftest import ROOT, SENTENCES, Run, assert_one_line_error, write_json
 
@@ -367,3 +369,37 @@ def test_words_of_a_tokenizer_have_no_blanks(tmp_path: Path, rescore: Run) -> No
         assert score.tokens == ["the", "old", "clock", "</s>"] and not score.unknown
         sums.append(score.sum)
     assert sums[0] == sums[1] == sums[2]
+
+
+@pytest.mark.parametrize("normalisation", ["english", "text"])
+def test_characters_are_tokens_for_both_engines(
+    normalisation: str, rescore: Run, tmp_path: Path
+) -> None:
+    """The tokenizer says the unit, so that scores are those of characters, with U+2581
+    for a blank; KenLM and NumPy give the same scores.
+    """
+    pytest.importorskip("kenlm", reason="needs kenlm")
+    text = "\n".join(SENTENCES)
+    (tmp_path / "t.txt").write_text(text, encoding="utf-8")
+    train = ("train", "--lm", "ngram", "--unit", "character", "--text", "t.txt")
+    done = rescore(*train, "--normalize", normalisation, "-o", "4", "--out", "lm")
+    assert done.returncode == 0, done.stderr
+    card = (tmp_path / "lm" / "README.md").read_text()
+    assert "unit: character\n" in card and "4-gram of characters" in card
+    assert "the" in Lexicon.load(tmp_path / "lm" / "lexicon.txt.xz").counts
+    texts = [
+        "the  old clock ",
+        "\u00e9t\u00e9 \u4eca\u5929, \u2581",
+        "",
+        *SENTENCES[:5],
+    ]
+    scores = load(f"ngram:{tmp_path / 'lm'}").score(without_context(texts))
+    assert scores[0].tokens == [*"the\u2581old\u2581clock", "</s>"]
+    spelled = [" ".join(found.tokens[:-1]) for found in scores]
+    (file,) = (tmp_path / "lm").glob("lm.*")
+    if file.suffix == ".arpa":
+        for found, other in zip(scores, ArpaModel(file).score(spelled), strict=True):
+            assert found.tokens == other.tokens and found.unknown == other.unknown
+            assert found.log_probs == pytest.approx(other.log_probs, abs=1e-4)
+    done = rescore(*train, "--tokenizer", "lm/tokenizer.json", "--out", "other")
+    assert done.returncode == 2 and "--unit does not apply to --token" in done.stderr

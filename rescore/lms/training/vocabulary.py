@@ -15,6 +15,8 @@ from rescore.nbest import in_parts
 
 LONGEST_WORD = 100
 """Letters of a word, at most; longer words are [UNK]."""
+BLANK = "\u2581"
+"""The token of a blank between words, where characters are tokens."""
 BATCH = 10_000
 """Lines that are normalised together."""
 
@@ -101,6 +103,24 @@ def word_tokenizer(normalisation: str = "english") -> Tokenizer:
     vocabulary = {token: index for index, token in enumerate(SPECIAL)}
     model = models.WordPiece(vocabulary, unk_token=UNK)
     return Tokenizer(_normalising(normalisation, model))
+
+
+def character_tokenizer(normalisation: str = "english") -> Tokenizer:
+    """Return a tokenizer for its method `words` only, whose words are the characters of
+    normalised text. A blank between words is the character `BLANK`.
+
+    Args:
+        normalisation: One of `NORMALISATIONS`.
+
+    Raises:
+        UserError: There is no such normalisation.
+    """
+    vocabulary = {token: index for index, token in enumerate(SPECIAL)}
+    tokenizer = _normalising(normalisation, models.WordPiece(vocabulary, unk_token=UNK))
+    blanks = [normalizers.Strip(), normalizers.Replace(Regex(r"\s+"), BLANK)]
+    tokenizer.normalizer = normalizers.Sequence([tokenizer.normalizer, *blanks])
+    tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    return Tokenizer(tokenizer)
 
 
 def _normalising(normalisation: str, model: models.Model) -> HuggingFaceTokenizer:
