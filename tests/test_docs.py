@@ -48,6 +48,7 @@ from tests.large.speech_models import build_speech, sound
 from tests.large.test_huggingface import build as causal_model
 from tests.large.test_seq2seq import build as translation_model
 from tests.lms.test_ngram import ARPA
+from tests.metrics.test_exact import batch
 from tests.research.a3t.conftest import speak
 from tests.research.test_hypernyms import tools
 
@@ -407,6 +408,15 @@ def _tables(folder: Path) -> None:
     (folder / "wide.csv").write_text(wide, encoding="utf-8")
     rows = "u1,a,an owl,an owl\nu1,b,a cowl,an owl\nu2,a,it,it\nu2,b,it,it\n"
     (folder / "all.csv").write_text(f"id,backend_id,text,ref\n{rows}", encoding="utf-8")
+    for name in ("", "dev-"):
+        requests = []
+        gold = []
+        for number in range(1, 7):
+            texts = [f"So #### {number}", "Well.", f"#### {number}", "#### 7"]
+            requests.append((f"gsm-{number}", texts[number % 2 :]))
+            gold.append(f"gsm-{number} #### {number}\n")
+        (folder / f"{name}samples.jsonl").write_text(batch(requests), encoding="utf-8")
+        (folder / f"{name}gold.txt").write_text("".join(gold), encoding="utf-8")
     for number in (1, 2):
         shutil.copy(folder / "test.jsonl", folder / f"seed{number}.jsonl")
     (folder / "hyp.tsv").write_text("u-1 an owl hoots\n", encoding="utf-8")
