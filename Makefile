@@ -4,7 +4,7 @@ PYTHON ?= python3
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 BIN := .venv/bin
 
-.PHONY: demo help test test-long test-lowest docs-check test-tools test-slow fuzz bench bench-smoke lint kenlm wheel wheel-test plugin-test torch python \
+.PHONY: demo help test test-long test-lowest docs-check test-tools test-slow fuzz bench bench-smoke results lint kenlm wheel wheel-test plugin-test torch python \
 	site dist clean
 
 demo: .venv/installed .venv/ngram  ## the main job on the demo lists
@@ -43,6 +43,10 @@ bench: .venv/installed-dev kenlm  ## against other tools: make bench LISTS=test.
 
 bench-smoke: .venv/installed-dev  ## each script of benchmarks/ on a tiny input: make bench-smoke SCRIPTS=compare.py
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/smoke.py $(SCRIPTS)
+
+RESULTS ?= ../data
+results: .venv/installed-dev .venv/ngram  ## the figures of docs/results, by the commands of its pages: make results RESULTS=DIR PAGE=asr
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python benchmarks/results.py --data $(RESULTS) $(addprefix --page ,$(PAGE))
 
 lint: .venv/installed-dev  ## formatting, style and types
 	$(BIN)/ruff format --check rescore tests data benchmarks examples/plugin

@@ -489,7 +489,7 @@ if __name__ == "__main__":
     )
     parser.add_argument("text", nargs="?", type=Path, help="plain: a Kaldi text")
     parser.add_argument("--words", type=Path, help="plain: the list")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, default=Path())
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     if arguments.command == "plain":

@@ -1,0 +1,175 @@
+"""The figures of docs/results: each is what a command of its page wrote.
+
+    make results RESULTS=../data PAGE=translation
+
+A page marks its commands and its tables with comments, which a reader does not see:
+
+    <!-- run -->
+        The next block of commands runs. RESULTS has a folder for each public set.
+    <!-- table asr/other.json -->
+        The next table shows what the block of docs/results/asr.md wrote into
+        other.json: the table of `rescore compare -o`, or, of one or more results files,
+        the table of `rescore report --layout paper`; `--dev` shows the dev lists, too.
+    <!-- figures asr/speed.json -->
+        Sentences show figures of this file, and no table does.
+
+What the markers name stands in docs/results, as the commands wrote it, but for times.
+tests/test_results.py holds each number of the pages against these files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from common import ROOT
+
+from rescore.files import parsed
+from rescore.reports.comparison import Comparison
+from rescore.reports.comparison import render as compared
+from rescore.reports.files import read_each
+from rescore.reports.overview import render_overview, told_apart, with_dev
+from rescore.reports.records import Record
+
+FIGURES = ROOT / "docs" / "results"
+MARKED_BLOCK = re.compile(
+    r"^<!-- run -->\n\n(?:```bash\n((?:.*\n)*?)```|((?:    .*\n|\n)+))", re.MULTILINE
+)
+MARKED_TABLE = re.compile(
+    r"^(?P<marker><!-- table (?P<names>.*) -->\n\n)(?P<table>(?:\|.*\n)*)",
+    re.MULTILINE,
+)
+NAMED = re.compile(r"^<!-- (?:table|figures) (.*) -->$", re.MULTILINE)
+SCORES = "scores"
+"""The cache of the commands, which stays between runs."""
+TIMES = ("seconds", "stages", "speed")
+"""What differs from run to run."""
+
+
+def pages() -> list[Path]:
+    """Return the pages that show figures: the README, and docs/results."""
+    return [ROOT / "README.md", *sorted(FIGURES.glob("*.md"))]
+
+
+def blocks(text: str) -> list[str]:
+    """Return the marked blocks of commands of a page, each some lines of bash."""
+    return [
+        textwrap.dedent(fenced or indented)
+        for fenced, indented in MARKED_BLOCK.findall(text)
+    ]
+
+
+def named(text: str) -> list[str]:
+    """Return the files that the markers of a page name, such as `asr/other.json`."""
+    files = []
+    for words in NAMED.findall(text):
+        files += [word for word in words.split() if word.endswith(".json")]
+    return files
+
+
+def table(words: Sequence[str]) -> str:
+    """Return the table of a marker, as the command that made it prints it.
+
+    Args:
+        words: Files in docs/results, and perhaps `--dev`.
+    """
+    paths = [FIGURES / word for word in words if word != "--dev"]
+    content = json.loads(paths[0].read_text(encoding="utf-8"))
+    if "rows" in content:
+        comparison = parsed(content, Comparison, str(paths[0]))
+        text = compared(comparison, "markdown")
+    else:
+        results: list[Record] = []
+        for path in paths:
+            results += read_each(path)
+        if "--dev" in words:
+            results = list(with_dev(results))
+        text = render_overview(told_apart(results), "paper", "markdown")
+    return text.partition("\n\n")[0] + "\n"
+
+
+def with_tables(text: str) -> str:
+    """Return a page with the tables of its markers made anew."""
+    return MARKED_TABLE.sub(
+        lambda found: found["marker"] + table(found["names"].split()), text
+    )
+
+
+def without_times(value: Any) -> Any:
+    """Return a JSON value without what differs from run to run."""
+    if isinstance(value, list):
+        return [without_times(each) for each in value]
+    if isinstance(value, dict):
+        kept = {key: each for key, each in value.items() if key not in TIMES}
+        return {key: without_times(each) for key, each in kept.items()}
+    return value
+
+
+def run(page: Path, data: Path, work: Path) -> None:
+    """Run the marked commands of a page, and keep what markers name of their output.
+
+    Args:
+        page: The page.
+        data: The folder of the public sets.
+        work: The folder to run in, which is emptied first, but for the cache of scores.
+    """
+    work.mkdir(parents=True, exist_ok=True)
+    for old in work.iterdir():
+        if old.is_dir() and not old.is_symlink() and old.name != SCORES:
+            shutil.rmtree(old)
+        elif old.name != SCORES:
+            old.unlink()
+    for place in (ROOT / "benchmarks", *data.resolve(strict=True).iterdir()):
+        if place.is_dir():
+            (work / place.name).symlink_to(place)
+    for block in blocks(page.read_text(encoding="utf-8")):
+        print(block, flush=True)
+        done = subprocess.run(["bash", "-e", "-c", block], cwd=work)
+        if done.returncode:
+            raise SystemExit(f"{page.name}: a command failed (above), in {work}")
+    for name in all_named():
+        folder, _, file = name.partition("/")
+        if folder == page.stem:
+            content = json.loads((work / file).read_text(encoding="utf-8"))
+            shown = json.dumps(without_times(content), indent=1, ensure_ascii=False)
+            (FIGURES / folder).mkdir(exist_ok=True)
+            (FIGURES / name).write_text(shown + "\n", encoding="utf-8")
+
+
+def all_named() -> list[str]:
+    """Return the files that the markers of all pages name, each once."""
+    files: dict[str, None] = {}
+    for page in pages():
+        files |= dict.fromkeys(named(page.read_text(encoding="utf-8")))
+    return list(files)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Make the figures of docs/results.")
+    parser.add_argument("--data", type=Path, help="the folder of the public sets")
+    parser.add_argument("--page", action="append", help="such as asr  [default: all]")
+    parser.add_argument("--work", type=Path, default=ROOT / "build" / "results")
+    parser.add_argument("--tables", action="store_true", help="run no commands")
+    arguments = parser.parse_args()
+    for page in pages():
+        wanted = arguments.page is None or page.stem in arguments.page
+        if wanted and not arguments.tables:
+            run(page, arguments.data, arguments.work / page.stem)
+    for page in pages():
+        text = page.read_text(encoding="utf-8")
+        absent = [name for name in named(text) if not (FIGURES / name).exists()]
+        if absent:
+            print(f"{page.name}: tables stay; no file {', '.join(absent)} yet")
+        else:
+            page.write_text(with_tables(text), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
