@@ -195,12 +195,13 @@ class Registry(Generic[Part]):
             return self._adapted(self._load(known))
         part, _ = self._parts[known]
         if isinstance(part, str):
-            return cast(Part, resolve(part))
+            part = cast(Part, resolve(part))
         return self._adapted(part)
 
     def _adapted(self, part: Part) -> Part:
         """Return a part; if it is a plain function, the part that is made of it."""
-        if self._of_function and not isinstance(part, type):
+        is_function = callable(part) and not isinstance(part, type)
+        if self._of_function and is_function:
             return cast(Part, resolve(self._of_function)(part))
         return part
 

@@ -32,14 +32,12 @@ class Comparison(options.Lists):
     )
     against: str | None = option(
         None,
-        "The row that p-values compare with, such as the name of a model, or `above`"
-        " for the row above each.  [default: the first pass]",
+        "The row that p-values compare with, or `above`.  [default: the first pass]",
         metavar="ROW",
     )
     vary: Varied | None = option(
         None,
-        "A row for each value of an option that is a number, such as"
-        " boost=0,0.3,1,2, with all models together.",
+        "A row for each value of an option, such as boost=0,0.3,1.",
         metavar="OPTION=N,N...",
         parse=Varied.of_text,
     )
@@ -48,8 +46,8 @@ class Comparison(options.Lists):
     )
     output: tuple[str, ...] = written_file(
         (),
-        "Also write the table to FILE: .md, .csv, .tex, .txt, .json (full precision)."
-        " May be repeated.",
+        "Also write the table: .md, .csv, .tex, .txt, .json (full precision). May be"
+        " repeated.",
         "-o",
         "--output",
     )
@@ -81,9 +79,8 @@ def command(
     percent of the first pass (a loss is negative), a p-value against the first pass,
     and (without --cache) the number of hypotheses scored per second. The p-value of a
     row `without MODEL` is against all models: it says whether the model adds anything
-    to the others. --against tells whether one model is better than another.
-
-    --vary compares values of an option instead. Choose the value on dev.
+    to the others. --against tells whether one model is better than another. --vary
+    compares values of an option; choose the value on dev.
     """
     styles = {path: checked_style("--output", path, [JSON]) for path in own.output}
     config = options.configured(

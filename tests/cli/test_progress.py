@@ -15,6 +15,7 @@ import termios
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tqdm import tqdm
@@ -46,7 +47,7 @@ def no_pace() -> None:
     """Here, messages of slow loops appear."""
 
 
-TWICE = {
+TWICE: dict[str, Any] = {
     "id": "u",
     "ref": "a b",
     "hyps": [{"text": "a b"}, {"text": "a"}, {"text": "a"}],
@@ -139,7 +140,9 @@ def test_a_window_reports_while_it_is_scored(
 def test_steps_do_not_repeat_what_the_first_has_reported(
     rescore: Run, model: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "lists.jsonl").write_text(json.dumps(TWICE) + "\n", encoding="utf-8")
+    hyps = [{**hyp, "score": -place} for place, hyp in enumerate(TWICE["hyps"], 1)]
+    text = json.dumps({**TWICE, "hyps": hyps})
+    (tmp_path / "lists.jsonl").write_text(text + "\n", encoding="utf-8")
     first = rescore(
         "score", "lists.jsonl", "--lm", f"tta:{model}", "-o", "scored.jsonl", "-v"
     )

@@ -242,7 +242,7 @@ def by_run(lists: Path, references: Path) -> list[NbestList]:
 def by_combine(lists: Path, references: Path) -> list[NbestList]:
     """Two systems that agree."""
     systems = Systems(systems=(str(lists), str(lists)), name=("one", "two"))
-    return list(_lists(systems, InputOptions(ref=(str(references),)), EXACT))
+    return list(_lists(systems, InputOptions(ref=(str(references),)), EXACT, EXACT))
 
 
 def by_python(lists: Path, references: Path) -> list[NbestList]:

@@ -145,7 +145,9 @@ def test_vectors(
 def test_errors(rescore: Run, models: dict[str, Path]) -> None:
     lm = ("--lm", f"tta:{models['tta']}")
     done = rescore("bench", LISTS, *lm, "--lengths", "5,x")
-    assert_one_line_error(done, "5,x: expected numbers of words, such as 5,20,100")
+    assert_one_line_error(
+        done, "'5,x' is no list of numbers of words, such as 5,20,100"
+    )
     done = rescore("bench", LISTS, *lm, "--cache", "cache")
     assert_one_line_error(done, "--cache: looked-up scores of tta cannot be timed")
     assert_one_line_error(rescore("bench", "no.json", *lm), "no.json: no such file")

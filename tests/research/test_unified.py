@@ -506,7 +506,9 @@ def test_trained_for_one_reading(rescore: Run) -> None:
     assert_one_line_error(
         rescore(*pairs, "--reading", "l2r"), "--reading l2r learns from single sent"
     )
-    assert_one_line_error(rescore(*pairs, "--reading", "x"), "'x' is not one of 'bi'")
+    assert_one_line_error(
+        rescore(*pairs, "--reading", "x"), "--reading x: expected one of bi, l2r"
+    )
 
 
 def test_what_is_no_reading(plain: Path, rescore: Run, tmp_path: Path) -> None:
