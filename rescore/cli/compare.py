@@ -26,8 +26,8 @@ class Comparison(options.Lists):
     )
     token_bonus: bool | None = option(
         None,
-        "Tune a token bonus.  [default: for rows with pseudo-log-likelihoods, on 500"
-        " dev lists or more, not for BLEU]",
+        "Tune a token bonus.  [default: for pseudo-log-likelihoods on 500 dev lists or"
+        " more, not for BLEU]",
         "--token-bonus/--no-token-bonus",
     )
     against: str | None = option(
@@ -41,9 +41,7 @@ class Comparison(options.Lists):
         metavar="OPTION=N,N...",
         parse=Varied.of_text,
     )
-    style: str = option(
-        "text", "Style of the table on stdout.", choices=(*STYLES, "json")
-    )
+    style: str = option("text", "Style on stdout.", choices=(*STYLES, "json"))
     output: tuple[str, ...] = written_file(
         (),
         "Also write the table: .md, .csv, .tex, .txt, .json (full precision). May be"
@@ -78,9 +76,8 @@ def command(
     The weights of each row are tuned on --dev. A row has the metric, its gain in
     percent of the first pass (a loss is negative), a p-value against the first pass,
     and (without --cache) the number of hypotheses scored per second. The p-value of a
-    row `without MODEL` is against all models: it says whether the model adds anything
-    to the others. --against tells whether one model is better than another. --vary
-    compares values of an option; choose the value on dev.
+    row `without MODEL` is against all models. --against tells whether one model is
+    better than another. With --vary, choose the value on dev.
     """
     styles = {path: checked_style("--output", path, [JSON]) for path in own.output}
     config = options.configured(
