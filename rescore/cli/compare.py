@@ -37,7 +37,7 @@ class Comparison(options.Lists):
     )
     vary: Varied | None = option(
         None,
-        "A row for each value of an option, such as boost=0,0.3,1.",
+        "A row for each value, such as boost=0,0.3,1.",
         metavar="OPTION=N,N...",
         parse=Varied.of_text,
     )
