@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, get_origin, get_type_hints
 
 import click
+from click.shell_completion import CompletionItem
 
 from rescore.files import together
 from rescore.options import Declared, Field, Option, flattened, made, several
@@ -58,18 +59,32 @@ class Value(click.ParamType):  # type: ignore[type-arg]  # generic in newer rele
             return value
         return self._entry.of_text(value)
 
+    @property
+    def _names(self) -> Sequence[str]:
+        """The names that are values; empty if any text is one."""
+        about = self._entry.about
+        if isinstance(about.choices, tuple):
+            return about.choices
+        return list(about.table or ())
+
     def get_metavar(
         self, param: click.Parameter, ctx: click.Context | None = None
     ) -> str | None:
-        """Return the names that an option has, or NAME if they are many."""
-        about = self._entry.about
-        choices = about.choices
-        if isinstance(choices, tuple):
-            return f"[{'|'.join(choices)}]" if choices else None
-        names = f"[{'|'.join(about.table or ())}]"
-        if len(names) < LONG:
+        """Return the names that an option has, or NAME if a table has many."""
+        if not self._names:
+            return None
+        names = f"[{'|'.join(self._names)}]"
+        if len(names) < LONG or self._entry.about.table is None:
             return names
         return "NAME"
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the names that begin with what is typed."""
+        return [
+            CompletionItem(name) for name in self._names if name.startswith(incomplete)
+        ]
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,13 @@ def test_names_of_commands_and_options_are_completed() -> None:
     assert "--metric" in [
         item.value for item in complete.get_completions(["run", "x.json"], "--m")
     ]
+    for option, typed, value in (
+        ("--align", "", "sclite"),
+        ("--decide", "ro", "rover"),
+        ("--metric", "chr", "chrf"),
+    ):
+        found = complete.get_completions(["run", "x.json", option], typed)
+        assert value in [item.value for item in found]
 
 
 def test_quiet_and_verbose(rescore: Run, tmp_path: Path) -> None:
