@@ -96,7 +96,7 @@ def table(words: Sequence[str]) -> str:
 
 
 def with_tables(text: str) -> str:
-    """Return a page with the tables of its markers made anew."""
+    """Return a page whose marked tables are made again."""
     return MARKED_TABLE.sub(
         lambda found: found["marker"] + table(found["names"].split()), text
     )

@@ -71,7 +71,7 @@ class Varied:
         return cls(name, values)
 
     def configs(self, config: RunConfig) -> Iterator[tuple[str, RunConfig]]:
-        """Yield the name of the row of each value, and what is asked there.
+        """Yield the name of each value's row, and the settings of the row.
 
         Args:
             config: What is asked beside the option.
@@ -161,7 +161,7 @@ def compare(
 
 
 def check_asked(config: RunConfig, vary: Varied | None) -> None:
-    """See that what is asked of a comparison goes together.
+    """See that the options of a comparison go together.
 
     Args:
         config: What was asked.
@@ -223,7 +223,7 @@ class _Experiment:
     ablation: bool = False
     """Whether one of all models is left out."""
     config: RunConfig | None = None
-    """What is asked in this row alone; None for what is asked in all rows."""
+    """The settings of this row; None for the settings of all rows."""
 
 
 class _Experiments:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,9 +17,7 @@ from rescore.formats.text import utterance_of
 from rescore.metrics.normalise import EXACT
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.pace import paced
-
-Cut = Callable[[str], Sequence[str]]
-"""Cuts a text into the units that are compared: texts with equal units are the same."""
+from rescore.readings import Cut
 
 
 def combined(

@@ -485,6 +485,9 @@ def aligned_outputs(metric: Metric, lists: Sequence[NbestList]) -> list[NbestLis
     normaliser = metric.words or Normaliser()
     aligned = []
     for nbest in lists:
+        if not any(hypothesis.alternatives for hypothesis in nbest.hypotheses):
+            aligned.append(nbest)
+            continue
         hypotheses = []
         for hypothesis in nbest.hypotheses:
             if hypothesis.alternatives:
@@ -531,16 +534,22 @@ def _said(metric: Metric, nbest: NbestList) -> NbestList:
     return replace(nbest, hypotheses=hypotheses, references=references)
 
 
-def _tell_answers(metric: Metric, lists: Sequence[NbestList]) -> None:
-    """Log how many texts and references have no answer, where answers are compared."""
-    words = metric.words
-    if words is None or words.answer is None:
-        return
+def _references_and_texts(lists: Sequence[NbestList]) -> tuple[list[str], list[str]]:
+    """Return all references of lists, and the texts of all hypotheses."""
     references: list[str] = []
     texts: list[str] = []
     for nbest in lists:
         references += nbest.references
         texts += [hypothesis.text for hypothesis in nbest.hypotheses]
+    return references, texts
+
+
+def _tell_answers(metric: Metric, lists: Sequence[NbestList]) -> None:
+    """Log how many texts and references have no answer, where answers are compared."""
+    words = metric.words
+    if words is None or words.answer is None:
+        return
+    references, texts = _references_and_texts(lists)
     answer = Normaliser(answer=words.answer)
     absent = sum(not answer(text) for text in texts)
     wrong = sum(not answer(text) for text in references)
@@ -561,11 +570,7 @@ def _tell_answers(metric: Metric, lists: Sequence[NbestList]) -> None:
 
 def _warn_of_mismatch(metric: Metric, lists: Sequence[NbestList]) -> None:
     """Log a warning if texts and references are not tokenised alike."""
-    references: list[str] = []
-    texts: list[str] = []
-    for nbest in lists:
-        references += nbest.references
-        texts += [hypothesis.text for hypothesis in nbest.hypotheses]
+    references, texts = _references_and_texts(lists)
     mismatch = metric.mismatch(texts, references)
     if mismatch:
         log.warning("%s%s", lists[0].header.prefix, mismatch)
@@ -592,8 +597,7 @@ def _warn_of_blanks(metric: Metric, lists: Sequence[NbestList]) -> None:
     """
     if metric.words is None or metric.unit != "character":
         return
-    references = [text for nbest in lists for text in nbest.references]
-    texts = [one.text for nbest in lists for one in nbest.hypotheses]
+    references, texts = _references_and_texts(lists)
     if _has_blanks(references) != _has_blanks(texts):
         log.warning(
             "%s counts blanks, and only the texts or only the references have blanks"
@@ -624,11 +628,7 @@ def _warn_of_forms(metric: Metric, lists: Sequence[NbestList]) -> None:
     words = metric.words
     if words is None:
         return
-    references: list[str] = []
-    hypotheses: list[str] = []
-    for nbest in lists:
-        references += nbest.references
-        hypotheses += [hypothesis.text for hypothesis in nbest.hypotheses]
+    references, hypotheses = _references_and_texts(lists)
     if not words.nfkc and _is_composed(references) != _is_composed(hypotheses):
         log.warning(
             "the texts and the references write letters in different Unicode forms, or"

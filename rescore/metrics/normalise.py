@@ -19,6 +19,7 @@ from rescore.metrics.alignment import GAP, SUBSTITUTION
 from rescore.metrics.counting import CLOSEST, Counts, error_counts
 from rescore.metrics.replacements import Replacements
 from rescore.metrics.steps import (
+    ANSWER,
     STEPS,
     Function,
     Step,
@@ -176,7 +177,7 @@ class Normaliser(Declared):
         made: Sequence[Function] | None = self.__dict__.get("_made")
         if made is None:
             steps = self._steps
-            answers = steps[: self.answer is not None]
+            answers = [(step, value) for step, value in steps if step.name == ANSWER]
             steps = steps[len(answers) :]
             made = functions(steps, self.case_sensitive)
             if any(step.drops_brackets for step, _ in steps):

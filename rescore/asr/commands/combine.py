@@ -11,7 +11,7 @@ from rescore import formats
 from rescore.asr.combine import combine
 from rescore.asr.measured import closest_readings
 from rescore.asr.outputs import read_each, read_table_of_systems
-from rescore.asr.systems import Cut, combined, system_names
+from rescore.asr.systems import combined, system_names
 from rescore.asr.whole import Recording, are_whole, read_systems
 from rescore.cli import options
 from rescore.cli.bridge import is_typed, refuse_beside, typed_again
@@ -38,6 +38,7 @@ from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, written_file
 from rescore.plan import Plan, resolve
+from rescore.readings import Cut
 from rescore.reports.groups import grouped, render
 from rescore.styles import figure, text
 from rescore.tuning.agreement import Agreement, Estimate
