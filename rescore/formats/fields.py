@@ -79,3 +79,24 @@ def with_fields(
             if more:
                 every[index] = replace(nbest, fields={**more, **nbest.fields})
     return every
+
+
+def or_field(lists: Sequence[NbestList], role: str, in_python: bool) -> str:
+    """Return the end of a message about a text that is missing: the keys and columns of
+    the lists that no role has, if there are any, as one of them may hold it.
+
+    Args:
+        lists: The lists.
+        role: `ref` or `src`.
+        in_python: Whether the message names options as Python does.
+
+    Example:
+        >>> lists = [NbestList("u1", [], fields={"wanted": "a b", "accent": "us"})]
+        >>> or_field(lists, "ref", in_python=False)
+        ', or --field ref=NAME if the lists hold it (wanted, accent)'
+    """
+    names = ", ".join(dict.fromkeys(name for nbest in lists for name in nbest.fields))
+    if not names:
+        return ""
+    option = f'fields={{"{role}": NAME}}' if in_python else f"--field {role}=NAME"
+    return f", or {option} if the lists hold it ({names[:100]})"

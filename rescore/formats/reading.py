@@ -18,6 +18,7 @@ from rescore.columns import FIRST_PASS, FROM_FILE, SUM
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError
 from rescore.files import shown
+from rescore.formats.fields import or_field
 from rescore.formats.first_pass import (
     check_columns,
     choose_first_pass,
@@ -45,6 +46,7 @@ from rescore.formats.roles import (
 )
 from rescore.formats.scores import ScoreFile, with_scores
 from rescore.formats.shaped import Shaped, ShapeOptions
+from rescore.formats.shapes import OTHER_PLACES
 from rescore.formats.source import (
     TAGS,
     TWICE,
@@ -189,10 +191,7 @@ def _each(
                 seen.add(nbest, source, options.in_python)
                 yield nbest
     if not seen:
-        raise UserError(
-            f"{_names(paths)}: no N-best list in it; for JSON of"
-            " another service, describe its places with --shape FILE"
-        )
+        raise UserError(f"{_names(paths)}: no N-best list in it; {OTHER_PLACES}")
 
 
 def lists_in(
@@ -383,10 +382,12 @@ def read(
         lists = with_known_references(lists, known, _names(paths))
     elif missing and (need_references or known):
         option = "allow_missing=True" if options.in_python else "--allow-missing"
-        or_leave_out = f", or {option} to leave them out" if known else ""
+        instead = or_field(lists, "ref", options.in_python)
+        if known:
+            instead = f", or {option} to leave them out"
         raise UserError(
             f"{_names(paths)}: utterance {missing[0]}: no reference ({len(missing)} of"
-            f" {len(lists)} missing); give {ref_option} FILE{or_leave_out}"
+            f" {len(lists)} missing); give {ref_option} FILE{instead}"
         )
     if score_files:
         return with_scores(lists, score_files, allow_missing, of_file)

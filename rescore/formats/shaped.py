@@ -17,7 +17,7 @@ from rescore.files import loads
 from rescore.formats import paths
 from rescore.formats.about import about_results, id_of_document, still_missing
 from rescore.formats.rows import Row, RowFormat, as_list
-from rescore.formats.shapes import NUMBER, Shape, read_shape, shipped
+from rescore.formats.shapes import NUMBER, OTHER_PLACES, Shape, read_shape, shipped
 from rescore.formats.source import (
     NULL,
     OF_SEGMENTS,
@@ -283,7 +283,9 @@ def results_of(
     if found is None:
         found = paths.entries(document, shape.results, place)
     if found is None:
-        raise UserError(f"{place}: no {shape.results} in it ({shape.title})")
+        raise UserError(
+            f"{place}: no {shape.results} in it ({shape.title}); {OTHER_PLACES}"
+        )
     alternatives = []
     for number, result in enumerate(found, 1):
         of_result = f"{place}, phrase {number}" if shape.results else place
@@ -376,7 +378,7 @@ def _check_absent(
     if absent and not is_optional:
         raise UserError(
             f"{absent[0]}: no alternatives in it; expected {shape.alternatives[0]}"
-            f" ({shape.title})"
+            f" ({shape.title}); {OTHER_PLACES}"
         )
 
 
@@ -484,7 +486,9 @@ class _Alternative:
             return [(self._value, self._place)]
         found = paths.entries(self._value, shape.parts, self._place)
         if found is None:
-            raise UserError(f"{self._place}: no {shape.parts} in it ({shape.title})")
+            raise UserError(
+                f"{self._place}: no {shape.parts} in it ({shape.title}); {OTHER_PLACES}"
+            )
         parts = []
         starts = []
         for number, part in enumerate(found, 1):

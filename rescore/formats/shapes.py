@@ -21,6 +21,8 @@ from rescore.formats import paths
 
 Scale = Literal["log", "probability", "cost"]
 """What scores can be."""
+OTHER_PLACES = "for JSON of another service, describe its places with --shape FILE"
+"""The end of a message about a document whose places are not where they should be."""
 NUMBER = "#"
 """The channel of a result that is called after its place, from 1."""
 

@@ -392,6 +392,11 @@ def test_what_explains_an_error_is_told_before_it(rescore: Run) -> None:
             "[] stands for several places; describe the document with --shape FILE",
         ),
         ("convert nested.jsonl", "lists within objects: --shape FILE"),
+        ("convert results.json", "describe its places with --shape FILE"),
+        (
+            "eval facts.csv",
+            "give --ref FILE, or --field ref=NAME if the lists hold it (accent, wanted)",
+        ),
         (
             "eval long.csv --field system=backend",
             "no column backend (there are backend_id, id, ref, transcript); correct",
@@ -412,6 +417,8 @@ def test_errors_say_what_to_do(command: str, message: str, rescore: Run) -> None
     files = {
         "wide.csv": "clip,h1,h2,s1,s2\nt_0.wav,a b,a c,1,2\nt_1.wav,d,e,1,2\n",
         "nested.jsonl": '{"call": {"said": [{"text": "a"}, {"text": "b"}]}}\n',
+        "results.json": '{"results": [{"candidates": [{"asr": "a", "ll": -3}]}]}',
+        "facts.csv": "id,text,score,accent,wanted\nu1,a,-1,us,a b\nu1,b,-2,us,a b\n",
         "long.csv": "id,backend_id,transcript,ref\nu1,x,a,a\nu1,y,b,a\nu2,x,c,c\n",
         "one.txt": "utt-1 a b\nutt-2 c d\n",
         "one.ref": "utt-1 a b\nutt-2 c d\n",
