@@ -36,7 +36,7 @@ from rescore.reports.comparison import Entry
 from rescore.reports.results import decision_title
 from rescore.scoring import OnProgress
 from rescore.tuning import Weights
-from rescore.tuning.folds import warn_of_overlap
+from rescore.tuning.lists import warn_of_overlap
 from rescore.values import is_of_kind
 
 log = logging.getLogger(__name__)

@@ -11,13 +11,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 from rescore.decision import Decision, sorted_by_score
 from rescore.formats.first_pass import is_by_order
 from rescore.metrics import Metric
 from rescore.nbest import NbestList, without_copies
 from rescore.tuning import FIRST_PASS_ALONE, Weights, suited
-from rescore.tuning.folds import texts_of_folds
+from rescore.tuning.folds import InFolds
 
 log = logging.getLogger(__name__)
 
@@ -29,15 +30,15 @@ class Decided:
     lists: Sequence[NbestList]
     weights: Weights
     """The weights that decided. With folds: the weights tuned on all lists, which
-    decided no list; `weights_of_lists` decided.
+    decided no list; `in_folds` decided.
     """
     decision: Decision
     """How a text was chosen from each list; with folds, each list has the decision of
     its own weights.
     """
     texts: list[str]
-    weights_of_lists: Sequence[Weights] = ()
-    """The weights that decided each list, if the lists were cut into folds."""
+    in_folds: InFolds | None = None
+    """The weights that decided each fold, if the lists were cut into folds."""
 
     @property
     def first_pass_texts(self) -> list[str]:
@@ -49,9 +50,9 @@ class Decided:
         the text that was chosen for it: the text of the first hypothesis, or a new text
         that no hypothesis has (rover).
         """
-        deciding_weights = self.weights_of_lists
-        if not deciding_weights:
-            deciding_weights = [self.weights] * len(self.lists)
+        deciding_weights: Iterable[Weights] = repeat(self.weights, len(self.lists))
+        if self.in_folds is not None:
+            deciding_weights = self.in_folds.of_lists()
         for nbest, text, weights in zip(
             self.lists, self.texts, deciding_weights, strict=True
         ):
@@ -63,7 +64,7 @@ def decide(
     lists: Sequence[NbestList],
     weights: Weights,
     decision: Decision | None = None,
-    weights_of_lists: Sequence[Weights] = (),
+    in_folds: InFolds | None = None,
     force: bool = False,
     texts: list[str] | None = None,
 ) -> Decided:
@@ -75,8 +76,8 @@ def decide(
         weights: The weights.
         decision: How a text is chosen; None for the decision that the weights were
             tuned for.
-        weights_of_lists: The weights of each list, if the lists were cut into folds;
-            these then decide, each with its own decision.
+        in_folds: The weights of each fold, if the lists were cut into folds; these then
+            decide, each with its own decision.
         force: Whether weights of another model are applied, too.
         texts: The text that these weights choose from each list, where it is known.
 
@@ -89,8 +90,8 @@ def decide(
     if decision.uses_posteriors:
         warn_of_repeated_texts(lists, decision, suitable)
     if texts is None:
-        texts = _texts(metric, lists, suitable, decision, weights_of_lists)
-    return Decided(lists, suitable, decision, texts, weights_of_lists)
+        texts = _texts(metric, lists, suitable, decision, in_folds)
+    return Decided(lists, suitable, decision, texts, in_folds)
 
 
 def first_pass(lists: Sequence[NbestList]) -> Decided:
@@ -125,12 +126,12 @@ def _texts(
     lists: Sequence[NbestList],
     weights: Weights,
     decision: Decision,
-    weights_of_lists: Sequence[Weights] = (),
+    in_folds: InFolds | None = None,
 ) -> list[str]:
     """Return the text of each list; the lists of one fold are decided together."""
-    if not weights_of_lists:
+    if in_folds is None:
         return decision.texts(metric, lists, weights.of)
-    return texts_of_folds(metric, lists, weights_of_lists)
+    return in_folds.texts(metric, lists)
 
 
 def warn_of_repeated_texts(

@@ -43,10 +43,9 @@ from rescore.reports.results import Results, evaluate
 from rescore.scoring import OnProgress, OnScores, add_columns, windows_of_lists
 from rescore.scoring.shards import Shards
 from rescore.tuning import Tuned, TunedBy, Weights, tune_weights, tuned_in_folds
-from rescore.tuning.folds import (
-    HeldOut,
+from rescore.tuning.folds import HeldOut, InFolds, harmless
+from rescore.tuning.lists import (
     common_expansion_columns,
-    harmless,
     warn_of_constant,
     warn_of_overlap,
     warn_of_scales,
@@ -99,7 +98,7 @@ class Outcome:
     @property
     def weights(self) -> Weights:
         """The weights that decided. With folds: the weights tuned on all lists, which
-        decided no list; `decided.weights_of_lists` decided.
+        decided no list; `decided.in_folds` decided.
         """
         return self.decided.weights
 
@@ -162,16 +161,15 @@ def run(
                 report_card(config.lms[0])
         else:
             weights = tune(plan, tuning_lists)
-        weights_of_lists: Sequence[Weights] = ()
+        in_folds = None
         texts = None
         if plan.folds:
             held_out = _in_folds(plan, plan.folds, weights, scored)
             weights = held_out.weights
             texts = held_out.texts
-            of_folds = held_out.weights_of_folds
-            weights_of_lists = [of_folds[fold] for fold in plan.folds.fold_of_list]
+            in_folds = held_out.in_folds
     with clock.time("evaluation"):
-        decided = decide_all(plan, weights, scored, weights_of_lists, texts)
+        decided = decide_all(plan, weights, scored, in_folds, texts)
         results = measure(plan, decided)
     results.stages = clock.seconds
     results.seconds = sum(clock.seconds.values())
@@ -197,7 +195,7 @@ def _in_folds(
     weights = replace(
         weights,
         tuned=weights.tuned.in_folds(folds.number, folds.unit, how),
-        fold_weights=tuple(each.of_fold for each in held_out.weights_of_folds),
+        fold_weights=tuple(each.of_fold for each in held_out.in_folds.weights),
     )
     return replace(held_out, weights=weights)
 
@@ -325,7 +323,7 @@ def decide_all(
     plan: Plan,
     weights: Weights,
     lists: Sequence[NbestList],
-    weights_of_lists: Sequence[Weights] = (),
+    in_folds: InFolds | None = None,
     texts: list[str] | None = None,
 ) -> Decided:
     """Return lists that have the new hypotheses of the plan, with the text chosen for
@@ -335,7 +333,7 @@ def decide_all(
         plan: The plan.
         weights: The weights.
         lists: Lists with the columns that have a weight.
-        weights_of_lists: The weights of each list, if the lists were cut into folds.
+        in_folds: The weights of each fold, if the lists were cut into folds.
         texts: The text that these weights choose from each list, where it is known.
 
     Raises:
@@ -347,7 +345,7 @@ def decide_all(
     decision = plan.decision_with(weights)
     force = plan.force_weights
     return deciding.decide(
-        plan.metric, lists, weights, decision, weights_of_lists, force, texts
+        plan.metric, lists, weights, decision, in_folds, force, texts
     )
 
 

@@ -68,7 +68,7 @@ from rescore.refusals import refuse_several_sources, refuse_tuning
 from rescore.reports.groups import labels
 from rescore.tuning import FIRST_PASS_ALONE, TunedBy, TuningOptions, Weights
 from rescore.tuning.agreement import Agreement
-from rescore.tuning.folds import choose_columns
+from rescore.tuning.lists import choose_columns
 from rescore.tuning.weights import TunedFor
 
 log = logging.getLogger(__name__)

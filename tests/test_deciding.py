@@ -16,6 +16,7 @@ from rescore.decision import Decision
 from rescore.metrics import choose_metric
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import Weights
+from rescore.tuning.folds import InFolds
 
 CHOSEN = "chosen elsewhere"
 
@@ -76,7 +77,7 @@ def test_folds_decide_with_their_own_weights() -> None:
     lists = some_lists(4)
     metric = choose_metric("wer", lists)
     first, lm = Weights({FIRST_PASS: 1.0}), Weights({FIRST_PASS: 0.0, "lm": 1.0})
-    decided = decide(metric, lists, first, weights_of_lists=[first, lm, lm, first])
+    decided = decide(metric, lists, first, in_folds=InFolds([0, 1, 1, 0], [first, lm]))
     assert decided.texts == ["a b 0", "a c 1", "a c 2", "a b 3"]
     ranked = [nbest.hypotheses[0].text for nbest, _ in decided.sorted_lists()]
     assert ranked == decided.texts

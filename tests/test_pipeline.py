@@ -18,7 +18,7 @@ from rescore.errors import UserError
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.plan import check, resolve
 from rescore.reports.summary import render
-from rescore.tuning.folds import choose_columns
+from rescore.tuning.lists import choose_columns
 from rescore.tuning.weights import Weights
 from tests import stages
 from tests.cli.test_recipe import make

@@ -35,7 +35,7 @@ from rescore.pipeline import expand
 from rescore.plan import Plan, resolve
 from rescore.styles import figure
 from rescore.tuning import Weights, suited
-from rescore.tuning.folds import warn_of_overlap
+from rescore.tuning.lists import warn_of_overlap
 from rescore.tuning.scale import scale_grid, warn_at_end
 
 Floats = npt.NDArray[np.float64]

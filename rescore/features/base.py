@@ -43,7 +43,7 @@ from rescore.lms import LanguageModel
 from rescore.metrics import Metric, MetricOptions, Normaliser
 from rescore.parts import FEATURES
 from rescore.tuning import Weights
-from rescore.tuning.folds import common_expansion_columns
+from rescore.tuning.lists import common_expansion_columns
 
 
 @dataclass(frozen=True, slots=True)

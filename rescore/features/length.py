@@ -11,8 +11,10 @@ from rescore.columns import TOKENS, WORDS, Reserved, Role
 from rescore.config import Bonus, RunConfig
 from rescore.features.base import Feature, Situation, WeightedColumn, WeightKind
 from rescore.lms import LanguageModel, is_pseudo
-from rescore.tuning.folds import LARGE_SET
 
+LARGE_SET = 500
+"""Lists from which on a bonus can be tuned beside a single weight without overfitting.
+"""
 TOKENS_ADVICE = "add it with `rescore score --count-tokens`"
 
 

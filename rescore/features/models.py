@@ -18,7 +18,7 @@ from rescore.features.base import (
     WeightedColumn,
     WeightKind,
 )
-from rescore.tuning.folds import choose_columns, warn_of_measurements, why_untunable
+from rescore.tuning.lists import choose_columns, warn_of_measurements, why_untunable
 
 log = logging.getLogger(__name__)
 

@@ -153,7 +153,7 @@ def evaluate(
     lists, weights, decision = decided.lists, decided.weights, decided.decision
     first_pass = decided.first_pass_texts
     objective = metrics[0] if metrics else None
-    has_folds = bool(decided.weights_of_lists)
+    has_folds = decided.in_folds is not None
     if not any(nbest.references for nbest in lists):
         metrics = ()
     metric = metrics[0] if metrics else None
@@ -198,7 +198,7 @@ def evaluate(
     if test is not None and metrics:
         warn_of_few(test, metrics[0], lists)
     results.unboosted = _unboosted(metrics, decided)
-    results.dev = Dev.of(weights, results.main if decided.weights_of_lists else None)
+    results.dev = Dev.of(weights, results.main if has_folds else None)
     if results.main:
         results.ref_words = _reference_words(results.main, lists)
     return results
@@ -210,15 +210,14 @@ def _by_equal_votes(metric: Metric | None, decided: Decided) -> list[str] | None
     """
     if decided.weights.mixture is None:
         return None
-    # The lists of a fold share one object.
-    folds = {id(of_fold): of_fold for of_fold in decided.weights_of_lists}
-    deciding_weights = list(folds.values()) or [decided.weights]
+    in_folds = decided.in_folds
+    deciding_weights = in_folds.weights if in_folds else [decided.weights]
     if all(map(_has_equal_votes, deciding_weights)):
         return decided.texts
     weights = _with_equal_votes(decided.weights)
-    equal = {key: _with_equal_votes(of_fold) for key, of_fold in folds.items()}
-    of_lists = [equal[id(of_fold)] for of_fold in decided.weights_of_lists]
-    by_equal = decide(metric, decided.lists, weights, decided.decision, of_lists)
+    if in_folds is not None:
+        in_folds = in_folds.changed(_with_equal_votes)
+    by_equal = decide(metric, decided.lists, weights, decided.decision, in_folds)
     return by_equal.texts
 
 
@@ -263,7 +262,7 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> int:
 
 def _unboosted(metrics: Sequence[Metric], decided: Decided) -> dict[str, float]:
     """Return the metrics without the bonus of listed words, if they have one."""
-    if not metrics or decided.weights_of_lists or not decided.weights.weighs(LISTED):
+    if not metrics or decided.in_folds or not decided.weights.weighs(LISTED):
         return {}
     plain = decide(
         metrics[0], decided.lists, decided.weights.without(LISTED), decided.decision

@@ -1,30 +1,24 @@
-"""Tuning in folds, and checks of the lists that are tuned on: which columns they have,
-whether dev and test overlap, and whether their scores have one scale.
+"""Tuning in folds: the weights of each fold are tuned on all other lists, and the
+texts that they choose show what weights of all lists are worth.
 """
 
 from __future__ import annotations
 
 import logging
-import math
-import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rescore.columns import (
     FIRST_PASS,
-    FROM_FILE,
-    Role,
     comes_from_expansion,
-    reserved_columns,
 )
 from rescore.dataset import Dataset
-from rescore.errors import UserError, counted
 from rescore.metrics.base import Metric, is_better, text_statistics
 from rescore.metrics.folds import Folds
 from rescore.metrics.significance import places_in_order
-from rescore.nbest import Header, NbestList, expansion_columns
+from rescore.nbest import NbestList
 from rescore.pace import paced
 from rescore.tuning.search import gain_interval
 from rescore.tuning.tune import tune_weights
@@ -32,236 +26,6 @@ from rescore.tuning.tuned import Tuned
 from rescore.tuning.weights import HELD_OUT, TuningOptions, Unproven, Weights
 
 log = logging.getLogger(__name__)
-
-LARGE_SET = 500
-"""Lists from which on a bonus can be tuned beside a single weight without overfitting.
-"""
-SCALE_RATIO = 5.0
-"""Ratio of the spreads of first-pass scores from which on two sets cannot have the same
-weights.
-"""
-
-
-def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> list[str]:
-    """Return the columns to tune.
-
-    Args:
-        lists: The lists.
-        asked: The columns that the user names; none for the columns of language models.
-    """
-    dataset = Dataset.of(lists)
-    measured = dataset.columns(Role.MEASUREMENT)
-    if not asked:
-        warn_of_measurements(dataset)
-        return dataset.model_columns
-    for name in asked:
-        if name in measured:
-            log.warning(
-                "--column %s: by its name, it measures texts against the reference; a"
-                " gain by it says nothing about other lists",
-                name,
-            )
-    return [name for name in dict.fromkeys(asked) if name != FIRST_PASS]
-
-
-def warn_of_measurements(lists: Dataset) -> None:
-    """Warn of columns that have no weight because they measure texts.
-
-    Args:
-        lists: The lists.
-    """
-    measured = lists.columns(Role.MEASUREMENT)
-    if measured:
-        log.warning(
-            "%scolumns that measure texts against the reference have no weight (%s);"
-            " if they are scores that read no reference, give them another name:"
-            " --field qe=COLUMN",
-            lists.header.prefix,
-            ", ".join(measured),
-        )
-
-
-def why_untunable(
-    name: str, tuned_on: Sequence[NbestList], sets: Sequence[Sequence[NbestList]]
-) -> str:
-    """Return why a column of the lists has no weight beside language models; empty if
-    it can have one.
-
-    Args:
-        name: The name of the column.
-        tuned_on: The lists that the weight is tuned on.
-        sets: All sets of lists, which need the column.
-    """
-    for lists in sets:
-        number = 0
-        total = 0
-        first = ""
-        for nbest in lists:
-            lacking = sum(name not in one.scores for one in nbest.hypotheses)
-            number += lacking
-            total += len(nbest.hypotheses)
-            if lacking and not first:
-                first = nbest.title
-        if number:
-            return (
-                f"{number:,} of {counted(total, 'hypothesis')} lack it, first {first}"
-            )
-    if _is_constant(name, tuned_on):
-        return "the same for all hypotheses of each list"
-    return ""
-
-
-def _is_constant(name: str, lists: Sequence[NbestList]) -> bool:
-    """Return whether a column is the same for all hypotheses of each list."""
-    return all(len(set(nbest.column(name))) == 1 for nbest in lists)
-
-
-def common_expansion_columns(lists: Sequence[NbestList]) -> list[str]:
-    """Return the names of the columns that expansions added to all lists; their weights
-    are bonuses.
-
-    Raises:
-        UserError: Some lists have such a column and others do not.
-    """
-    columns: list[str] | None = None
-    for nbest in lists:
-        own = expansion_columns(nbest)
-        if columns is None:
-            columns = own
-        elif own != columns:
-            name = min({*own} ^ {*columns})
-            difference = "has" if name in own else "lacks"
-            raise UserError(
-                f"utterance {nbest.id}: {difference} the column"
-                f" {name}, unlike the lists before; add it to all lists, or none"
-            )
-    return columns or []
-
-
-def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
-    """Warn if lists have scores of models that are not among the models of a run.
-
-    Args:
-        lists: The lists.
-        columns: The columns of the models of the run.
-    """
-    unused = []
-    for name, column in Dataset.of(lists).header.records.items():
-        is_of_model = column.role is Role.LM and column != FROM_FILE
-        if is_of_model and name not in columns:
-            unused.append(name)
-    if unused and columns:
-        log.warning(
-            "the scores of %s in the lists are not used beside --lm; to use them, too,"
-            " add the model with `rescore score` and run without --lm",
-            ", ".join(unused),
-        )
-
-
-def warn_of_single(lists: Sequence[NbestList]) -> None:
-    """Warn if every list has a single hypothesis."""
-    if lists and all(len(nbest.hypotheses) == 1 for nbest in lists):
-        log.warning(
-            "%severy list has only one hypothesis, so reranking cannot change anything;"
-            " write more hypotheses in the decoder, for example with --nbest 10",
-            Dataset.of(lists).header.prefix,
-        )
-
-
-def warn_of_constant(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
-    """Warn of columns that are constant in every list: a weight adds the same to all
-    hypotheses of a list, so it changes nothing.
-
-    Columns of expansions are left out: they are constant wherever an expansion found no
-    new hypothesis, and it says so itself.
-
-    Args:
-        lists: The lists that weights are tuned on.
-        columns: The names of the columns whose weights the user asks for.
-    """
-    several = [nbest for nbest in lists if len(nbest.hypotheses) > 1]
-    if not several:
-        return
-    constant = []
-    known = reserved_columns()
-    for name in columns:
-        header = several[0].header
-        if comes_from_expansion(name, header.records.get(name)):
-            continue
-        if not _is_constant(name, several):
-            continue
-        if name in known and known[name].if_constant:
-            log.warning("%s", known[name].if_constant)
-        else:
-            constant.append(name)
-    if constant:
-        log.warning(
-            "%s: the same for all hypotheses of each list, so a weight changes nothing;"
-            " leave the column out, or tune on other lists%s",
-            ", ".join(constant),
-            _advice_on_means(several[0].header, constant),
-        )
-
-
-def _advice_on_means(header: Header, columns: Sequence[str]) -> str:
-    """Return what to give if a division by the number of tokens may have made columns
-    constant; empty if no column was divided.
-
-    Args:
-        header: The header of the lists.
-        columns: The columns.
-    """
-    for name in columns:
-        record = header.records.get(name)
-        if record is not None and record.norm == "mean":
-            return (
-                ". The scores were divided by the number of tokens; --lm-norm sum"
-                ' (lm_norm="sum" in Python) switches this off'
-            )
-    return ""
-
-
-def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
-    """Warn if dev and test share utterances: lists with the same id and references."""
-    known = {(nbest.id, nbest.references) for nbest in dev}
-    shared = [nbest.id for nbest in lists if (nbest.id, nbest.references) in known]
-    if shared:
-        log.warning(
-            "%d of %d test utterances are also in the dev lists (first: %s); the"
-            " figures on them are too good",
-            len(shared),
-            len(lists),
-            shared[0],
-        )
-
-
-def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
-    """Warn if the first-pass scores of dev and test differ in scale: then the weights
-    of dev are wrong for test.
-    """
-    of_test = _spread(lists)
-    of_dev = _spread(dev)
-    if of_test and of_dev and max(of_test / of_dev, of_dev / of_test) > SCALE_RATIO:
-        log.warning(
-            "best and worst first-pass score of a list differ by %.3g in the dev lists"
-            " but by %.3g in the test lists (medians), so the weights may not fit; use"
-            " scores of one system, either all sums or all means",
-            of_dev,
-            of_test,
-        )
-
-
-def _spread(lists: Sequence[NbestList]) -> float:
-    """Return the difference between the best and the worst first-pass score of a list,
-    the median over lists; 0 if no list has a difference.
-    """
-    spreads = []
-    for nbest in lists:
-        if len(nbest.hypotheses) > 1:
-            scores = nbest.column(FIRST_PASS)
-            if math.isfinite(min(scores)):
-                spreads.append(max(scores) - min(scores))
-    return statistics.median(spreads) if spreads else 0.0
 
 
 def tuned_in_folds(
@@ -292,12 +56,48 @@ def tuned_in_folds(
 
 
 @dataclass(frozen=True, slots=True)
+class InFolds:
+    """A set whose folds have weights of their own: which weights decide each list."""
+
+    fold_of_list: Sequence[int]
+    """The number of the fold of each list."""
+    weights: Sequence[Weights]
+    """The weights of each fold, with their decision."""
+
+    def of_lists(self) -> Iterator[Weights]:
+        """Yield the weights of each list."""
+        for fold in self.fold_of_list:
+            yield self.weights[fold]
+
+    def changed(self, change: Callable[[Weights], Weights]) -> InFolds:
+        """Return the same folds with changed weights."""
+        return replace(self, weights=[change(weights) for weights in self.weights])
+
+    def texts(self, metric: Metric | None, lists: Sequence[NbestList]) -> list[str]:
+        """Return the text of each list that the weights of its fold choose; the lists
+        of a fold are decided together.
+
+        Args:
+            metric: The metric whose expected loss counts, where a decision needs one.
+            lists: The lists.
+        """
+        texts = [""] * len(lists)
+        for fold, weights in enumerate(self.weights):
+            places = [at for at, its in enumerate(self.fold_of_list) if its == fold]
+            of_fold = [lists[place] for place in places]
+            chosen = weights.decision.texts(metric, of_fold, weights.of)
+            for place, text in zip(places, chosen, strict=True):
+                texts[place] = text
+        return texts
+
+
+@dataclass(frozen=True, slots=True)
 class HeldOut:
     """The weights of a set that was cut into folds, and what they choose."""
 
     weights: Weights
     """The weights of all lists."""
-    weights_of_folds: list[Weights]
+    in_folds: InFolds
     """The weights of each fold, tuned on the other folds."""
     texts: list[str] | None = None
     """The text that the weights of its fold choose from each list; None if no lists
@@ -326,10 +126,10 @@ def harmless(
     """
     options = weights.options
     assert options
-    result = list(weights_of_folds)
+    result = InFolds(folds.fold_of_list, weights_of_folds)
     tuned = [name for name in weights.weights if name not in options.given]
     tuned.remove(FIRST_PASS)
-    is_used = any(any(map(each.weighs, tuned)) for each in result)
+    is_used = any(any(map(each.weighs, tuned)) for each in weights_of_folds)
     header = Dataset.of(lists).header
     if header.systems or not (options.bagging and is_used):
         return HeldOut(weights, result)
@@ -340,8 +140,8 @@ def harmless(
                 costs.append(name)
     fewer = replace(options, bonuses=tuple(costs), negative=())
     alone = tuned_in_folds(folds, metric, lists, (), fewer)
-    texts = _texts_of_folds(folds, metric, lists, result)
-    texts_without = _texts_of_folds(folds, metric, lists, alone)
+    texts = result.texts(metric, lists)
+    texts_without = replace(result, weights=alone).texts(metric, lists)
     # The bootstrap draws lists by their places, which must not depend on the file.
     places = places_in_order(lists)
     ours = text_statistics(metric, lists, texts)[places]
@@ -354,46 +154,8 @@ def harmless(
     named = {name: weights.weights[name] for name in tuned}
     unproven = Unproven(named, value, low, high, before, held_out=True)
     first = tune_weights(metric, lists, (), fewer, weights.tuned)
-    for number, each in enumerate(alone):
-        result[number] = result[number].as_without_columns(each)
+    without = []
+    for of_fold, without_columns in zip(weights_of_folds, alone, strict=True):
+        without.append(of_fold.as_without_columns(without_columns))
     kept = replace(weights.as_without_columns(first), unproven=unproven)
-    return HeldOut(kept, result, texts_without)
-
-
-def _texts_of_folds(
-    folds: Folds,
-    metric: Metric,
-    lists: Sequence[NbestList],
-    weights_of_folds: Sequence[Weights],
-) -> list[str]:
-    """Return the text of each list that the weights of its fold choose."""
-    weights = [weights_of_folds[fold] for fold in folds.fold_of_list]
-    return texts_of_folds(metric, lists, weights)
-
-
-def texts_of_folds(
-    metric: Metric | None,
-    lists: Sequence[NbestList],
-    weights_of_lists: Sequence[Weights],
-) -> list[str]:
-    """Return the text that each list's own weights choose; the lists of a fold, which
-    share one object, are decided together.
-
-    Args:
-        metric: The metric whose expected loss counts, where a decision needs one.
-        lists: The lists.
-        weights_of_lists: The weights of each list, with their decision.
-    """
-    texts = [""] * len(lists)
-    # one entry for each fold
-    folds = {id(fold_weights): fold_weights for fold_weights in weights_of_lists}
-    for fold_weights in folds.values():
-        indices = []
-        for index, list_weights in enumerate(weights_of_lists):
-            if list_weights is fold_weights:
-                indices.append(index)
-        fold_lists = [lists[index] for index in indices]
-        chosen = fold_weights.decision.texts(metric, fold_lists, fold_weights.of)
-        for index, text in zip(indices, chosen, strict=True):
-            texts[index] = text
-    return texts
+    return HeldOut(kept, replace(result, weights=without), texts_without)

@@ -395,7 +395,7 @@ def test_what_explains_an_error_is_told_before_it(rescore: Run) -> None:
         ("convert results.json", "describe its places with --shape FILE"),
         (
             "eval facts.csv",
-            "give --ref FILE, or --field ref=NAME if the lists hold it (accent, wanted)",
+            "give --ref FILE, or --field ref=NAME if the lists hold it (accent,",
         ),
         (
             "eval long.csv --field system=backend",

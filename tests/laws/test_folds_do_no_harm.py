@@ -5,6 +5,8 @@ decided once by each of the two, in any order of the file.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from rescore import deciding, pipeline
 from rescore.config import RunConfig
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.summary import render
+from rescore.tuning.folds import InFolds
 
 RULES = ("best", "mbr", "rover")
 
@@ -67,15 +70,23 @@ def test_weights_that_help_are_applied(rule: str) -> None:
 def test_texts_that_were_compared_are_not_decided_again(
     monkeypatch: pytest.MonkeyPatch, rule: str, helps: bool
 ) -> None:
+    compared = []
+    texts = InFolds.texts
+
+    def counting(of: InFolds, *arguments: Any) -> list[str]:
+        compared.append(of)
+        return texts(of, *arguments)
+
     with monkeypatch.context() as patch:
-        patch.setattr(deciding, "texts_of_folds", None)
+        patch.setattr(InFolds, "texts", counting)
         outcome = outcome_of(rule, lists(helps), bagging=True)
+    assert len(compared) == 2  # with the columns, and without them
     decided = outcome.decided
     again = deciding.decide(
         outcome.plan.metric,
         decided.lists,
         decided.weights,
-        weights_of_lists=decided.weights_of_lists,
+        in_folds=decided.in_folds,
     )
     assert again.texts == decided.texts
 

@@ -1,0 +1,250 @@
+"""What tuning asks of lists: which columns can have a weight, whether dev and test
+share utterances, and whether their scores have one scale.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import statistics
+from collections.abc import Sequence
+
+from rescore.columns import (
+    FIRST_PASS,
+    FROM_FILE,
+    Role,
+    comes_from_expansion,
+    reserved_columns,
+)
+from rescore.dataset import Dataset
+from rescore.errors import UserError, counted
+from rescore.nbest import Header, NbestList, expansion_columns
+
+log = logging.getLogger(__name__)
+
+SCALE_RATIO = 5.0
+"""Ratio of the spreads of first-pass scores from which on two sets cannot have the same
+weights.
+"""
+
+
+def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> list[str]:
+    """Return the columns to tune.
+
+    Args:
+        lists: The lists.
+        asked: The columns that the user names; none for the columns of language models.
+    """
+    dataset = Dataset.of(lists)
+    measured = dataset.columns(Role.MEASUREMENT)
+    if not asked:
+        warn_of_measurements(dataset)
+        return dataset.model_columns
+    for name in asked:
+        if name in measured:
+            log.warning(
+                "--column %s: by its name, it measures texts against the reference; a"
+                " gain by it says nothing about other lists",
+                name,
+            )
+    return [name for name in dict.fromkeys(asked) if name != FIRST_PASS]
+
+
+def warn_of_measurements(lists: Dataset) -> None:
+    """Warn of columns that have no weight because they measure texts.
+
+    Args:
+        lists: The lists.
+    """
+    measured = lists.columns(Role.MEASUREMENT)
+    if measured:
+        log.warning(
+            "%scolumns that measure texts against the reference have no weight (%s);"
+            " if they are scores that read no reference, give them another name:"
+            " --field qe=COLUMN",
+            lists.header.prefix,
+            ", ".join(measured),
+        )
+
+
+def why_untunable(
+    name: str, tuned_on: Sequence[NbestList], sets: Sequence[Sequence[NbestList]]
+) -> str:
+    """Return why a column of the lists has no weight beside language models; empty if
+    it can have one.
+
+    Args:
+        name: The name of the column.
+        tuned_on: The lists that the weight is tuned on.
+        sets: All sets of lists, which need the column.
+    """
+    for lists in sets:
+        number = 0
+        total = 0
+        first = ""
+        for nbest in lists:
+            lacking = sum(name not in one.scores for one in nbest.hypotheses)
+            number += lacking
+            total += len(nbest.hypotheses)
+            if lacking and not first:
+                first = nbest.title
+        if number:
+            return (
+                f"{number:,} of {counted(total, 'hypothesis')} lack it, first {first}"
+            )
+    if _is_constant(name, tuned_on):
+        return "the same for all hypotheses of each list"
+    return ""
+
+
+def _is_constant(name: str, lists: Sequence[NbestList]) -> bool:
+    """Return whether a column is the same for all hypotheses of each list."""
+    return all(len(set(nbest.column(name))) == 1 for nbest in lists)
+
+
+def common_expansion_columns(lists: Sequence[NbestList]) -> list[str]:
+    """Return the names of the columns that expansions added to all lists; their weights
+    are bonuses.
+
+    Raises:
+        UserError: Some lists have such a column and others do not.
+    """
+    columns: list[str] | None = None
+    for nbest in lists:
+        own = expansion_columns(nbest)
+        if columns is None:
+            columns = own
+        elif own != columns:
+            name = min({*own} ^ {*columns})
+            difference = "has" if name in own else "lacks"
+            raise UserError(
+                f"utterance {nbest.id}: {difference} the column"
+                f" {name}, unlike the lists before; add it to all lists, or none"
+            )
+    return columns or []
+
+
+def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
+    """Warn if lists have scores of models that are not among the models of a run.
+
+    Args:
+        lists: The lists.
+        columns: The columns of the models of the run.
+    """
+    unused = []
+    for name, column in Dataset.of(lists).header.records.items():
+        is_of_model = column.role is Role.LM and column != FROM_FILE
+        if is_of_model and name not in columns:
+            unused.append(name)
+    if unused and columns:
+        log.warning(
+            "the scores of %s in the lists are not used beside --lm; to use them, too,"
+            " add the model with `rescore score` and run without --lm",
+            ", ".join(unused),
+        )
+
+
+def warn_of_single(lists: Sequence[NbestList]) -> None:
+    """Warn if every list has a single hypothesis."""
+    if lists and all(len(nbest.hypotheses) == 1 for nbest in lists):
+        log.warning(
+            "%severy list has only one hypothesis, so reranking cannot change anything;"
+            " write more hypotheses in the decoder, for example with --nbest 10",
+            Dataset.of(lists).header.prefix,
+        )
+
+
+def warn_of_constant(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
+    """Warn of columns that are constant in every list: a weight adds the same to all
+    hypotheses of a list, so it changes nothing.
+
+    Columns of expansions are left out: they are constant wherever an expansion found no
+    new hypothesis, and it says so itself.
+
+    Args:
+        lists: The lists that weights are tuned on.
+        columns: The names of the columns whose weights the user asks for.
+    """
+    several = [nbest for nbest in lists if len(nbest.hypotheses) > 1]
+    if not several:
+        return
+    constant = []
+    known = reserved_columns()
+    for name in columns:
+        header = several[0].header
+        if comes_from_expansion(name, header.records.get(name)):
+            continue
+        if not _is_constant(name, several):
+            continue
+        if name in known and known[name].if_constant:
+            log.warning("%s", known[name].if_constant)
+        else:
+            constant.append(name)
+    if constant:
+        log.warning(
+            "%s: the same for all hypotheses of each list, so a weight changes nothing;"
+            " leave the column out, or tune on other lists%s",
+            ", ".join(constant),
+            _advice_on_means(several[0].header, constant),
+        )
+
+
+def _advice_on_means(header: Header, columns: Sequence[str]) -> str:
+    """Return what to give if a division by the number of tokens may have made columns
+    constant; empty if no column was divided.
+
+    Args:
+        header: The header of the lists.
+        columns: The columns.
+    """
+    for name in columns:
+        record = header.records.get(name)
+        if record is not None and record.norm == "mean":
+            return (
+                ". The scores were divided by the number of tokens; --lm-norm sum"
+                ' (lm_norm="sum" in Python) switches this off'
+            )
+    return ""
+
+
+def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
+    """Warn if dev and test share utterances: lists with the same id and references."""
+    known = {(nbest.id, nbest.references) for nbest in dev}
+    shared = [nbest.id for nbest in lists if (nbest.id, nbest.references) in known]
+    if shared:
+        log.warning(
+            "%d of %d test utterances are also in the dev lists (first: %s); the"
+            " figures on them are too good",
+            len(shared),
+            len(lists),
+            shared[0],
+        )
+
+
+def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
+    """Warn if the first-pass scores of dev and test differ in scale: then the weights
+    of dev are wrong for test.
+    """
+    of_test = _spread(lists)
+    of_dev = _spread(dev)
+    if of_test and of_dev and max(of_test / of_dev, of_dev / of_test) > SCALE_RATIO:
+        log.warning(
+            "best and worst first-pass score of a list differ by %.3g in the dev lists"
+            " but by %.3g in the test lists (medians), so the weights may not fit; use"
+            " scores of one system, either all sums or all means",
+            of_dev,
+            of_test,
+        )
+
+
+def _spread(lists: Sequence[NbestList]) -> float:
+    """Return the difference between the best and the worst first-pass score of a list,
+    the median over lists; 0 if no list has a difference.
+    """
+    spreads = []
+    for nbest in lists:
+        if len(nbest.hypotheses) > 1:
+            scores = nbest.column(FIRST_PASS)
+            if math.isfinite(min(scores)):
+                spreads.append(max(scores) - min(scores))
+    return statistics.median(spreads) if spreads else 0.0
