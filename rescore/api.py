@@ -117,10 +117,12 @@ def read(
             raise UserError(f"rescore.read: {name} is {value!r:.60}; give a text")
     if not isinstance(field, Mapping | None):
         raise UserError(f"rescore.read: field is {field!r:.60}; give a dictionary")
+    if not _several(paths):
+        raise UserError("rescore.read: no path; give one or several")
     fields: dict[str, str | tuple[str, ...]] = {}
     for role, keys in (field or {}).items():
         own = [keys] if isinstance(keys, str) else keys
-        if not isinstance(own, list | tuple) or not all(map(_is_text, own)):
+        if not (own and isinstance(own, list | tuple) and all(map(_is_text, own))):
             raise UserError(
                 f"rescore.read: field {role!r} is {keys!r:.60}; give a text"
             )
@@ -156,8 +158,8 @@ def read(
 
 
 def _is_text(value: object) -> bool:
-    """Return whether a value is a text."""
-    return isinstance(value, str)
+    """Return whether a value is a text that is not empty."""
+    return isinstance(value, str) and value != ""
 
 
 def _several(paths: str | Path | Sequence[str | Path] | None) -> Sequence[str | Path]:

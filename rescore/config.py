@@ -102,7 +102,7 @@ class RunConfig(Declared):
     )
     word_bonus: Bonus = bonus_option(
         "Score added for each word of a hypothesis.  [default: tune with --dev and"
-        " several --lm, else off; off for BLEU]",
+        " several columns, else off; off for BLEU]",
         group=WEIGHTS,
     )
     token_bonus: Bonus = bonus_option(

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rescore.asr.features import MERGED
 from rescore.asr.outputs import align_systems
 from rescore.columns import FIRST_PASS, NORM_SUM, Column, Role, free_name
+from rescore.dataset import Dataset
 from rescore.decision.mixture import Mixture, applied
-from rescore.errors import UserError
+from rescore.errors import UserError, listed
 from rescore.files import distinct, resolved, shown
 from rescore.formats.text import utterance_of
 from rescore.metrics.normalise import EXACT
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.pace import paced
 from rescore.readings import Cut
+
+log = logging.getLogger(__name__)
 
 
 def combined(
@@ -44,6 +48,7 @@ def combined(
     for name, lists in aligned.items():
         for nbest in lists:
             every.setdefault(nbest.id, {})[names[name]] = nbest
+    _tell_not_kept(aligned)
     header = header_of(names.values())
     if any(nbest.header.translates for lists in aligned.values() for nbest in lists):
         header = replace(header, translates=True)
@@ -84,7 +89,7 @@ def one_list(systems: Mapping[str, NbestList], same: Cut, header: Header) -> Nbe
     texts: dict[tuple[str, ...], Hypothesis] = {}
     references: tuple[str, ...] = ()
     for rank, (name, nbest) in enumerate(systems.items()):
-        refuse_scored(nbest, "combine")
+        refuse_scored(nbest, "combine", Dataset.of([nbest]).own_columns)
         references = references or nbest.references
         for hypothesis in nbest.hypotheses:
             text = " ".join(hypothesis.text.split())
@@ -102,17 +107,35 @@ def one_list(systems: Mapping[str, NbestList], same: Cut, header: Header) -> Nbe
     return applied(Mixture(dict.fromkeys(header.records, 1.0)), voted)
 
 
-def refuse_scored(nbest: NbestList, verb: str) -> None:
+def _tell_not_kept(systems: Mapping[str, Sequence[NbestList]]) -> None:
+    """Warn of the files' own columns, which combined lists do not have.
+
+    Args:
+        systems: The lists of each system.
+    """
+    for name, lists in systems.items():
+        own = Dataset.of(lists).own_columns
+        if own:
+            log.warning(
+                "%s: not kept: %s (combined lists have a column for each system)",
+                name,
+                listed(own),
+            )
+
+
+def refuse_scored(nbest: NbestList, verb: str, but: Collection[str] = ()) -> None:
     """Raise an error if a list has scores of models.
 
     Args:
         nbest: The list.
         verb: The name of the operation that is refused.
+        but: Columns that the operation leaves out.
 
     Raises:
         UserError: The list has scores of models.
     """
     columns = [*nbest.columns(Role.LM), *nbest.columns(Role.SYSTEM)]
+    columns = [name for name in columns if name not in but]
     if columns:
         raise UserError(
             f"utterance {nbest.id}: has scores {columns[0]} already; {verb} lists"

@@ -14,7 +14,7 @@ from pathlib import Path
 from rescore.columns import FIRST_PASS, free_name
 from rescore.errors import UserError
 from rescore.formats.rows import Joins, Row, RowFormat
-from rescore.formats.source import HEAD, ReadOptions, Source
+from rescore.formats.source import HEAD, InputProblem, ReadOptions, Source
 from rescore.formats.text import (
     as_number,
     numbered,
@@ -64,6 +64,16 @@ class AcousticScale(Declared):
         return default if self.acoustic_scale is None else self.acoustic_scale
 
 
+NO_GRAPH_COSTS = InputProblem(
+    "has acoustic costs, but no file of graph costs beside it",
+    "have acoustic costs, but no file of graph costs beside them",
+    "; the acoustic score alone ranks (Kaldi's graph costs are lmwt.withlm or lmwt)",
+)
+NO_ACOUSTIC_COSTS = InputProblem(
+    "has graph costs, but no file of acoustic costs beside it",
+    "have graph costs, but no file of acoustic costs beside them",
+    "; the graph score alone ranks (Kaldi's acoustic costs are acwt)",
+)
 KALDI_SCALE = 1 / 12
 """Kaldi's own default, --inv-acwt 12."""
 SRILM_SCALE = 1 / 8
@@ -163,7 +173,23 @@ class _Kaldi(RowFormat):
             costs = {}
             for name, file in self._costs(words.path.parent).items():
                 costs[name] = table(file, source.warnings)
+            _tell_absent(costs, words)
             yield from _with_costs(words, costs, scale)
+
+
+def _tell_absent(costs: Collection[str], words: Source) -> None:
+    """Warn if a file of words has acoustic costs alone, or graph costs alone.
+
+    Args:
+        costs: The names of the files of costs beside it.
+        words: The texts.
+    """
+    has_acoustic = not set(_ACOUSTIC_COSTS).isdisjoint(costs)
+    has_graph = not set(_GRAPH_COSTS).isdisjoint(costs)
+    if has_acoustic and not has_graph:
+        words.warnings.add("file", NO_GRAPH_COSTS, words.name)
+    if has_graph and not has_acoustic:
+        words.warnings.add("file", NO_ACOUSTIC_COSTS, words.name)
 
 
 def _with_costs(

@@ -98,5 +98,5 @@ def or_field(lists: Sequence[NbestList], role: str, in_python: bool) -> str:
     names = ", ".join(dict.fromkeys(name for nbest in lists for name in nbest.fields))
     if not names:
         return ""
-    option = f'fields={{"{role}": NAME}}' if in_python else f"--field {role}=NAME"
+    option = f'field={{"{role}": NAME}}' if in_python else f"--field {role}=NAME"
     return f", or {option} if the lists hold it ({names[:100]})"

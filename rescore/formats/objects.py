@@ -5,7 +5,8 @@ list, one JSON value, or the rows of a table by the names of its columns.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -194,3 +195,28 @@ def are_objects(value: Any) -> bool:
     if not isinstance(value, list) or not value:
         return False
     return all(isinstance(entry, dict) for entry in value)
+
+
+_SCORE = re.compile(r"[-+]\d.*|\d+\.\d+.*|nan|inf", re.IGNORECASE)
+"""A text that is a score, unlike a token that is a number."""
+
+
+def are_tokens(entries: Sequence[Any], has_scores: bool) -> bool:
+    """Return whether hypotheses are lists of tokens, not pairs of a text and a score.
+
+    Args:
+        entries: The hypotheses.
+        has_scores: Whether scores stand beside them.
+    """
+    if not entries:
+        return False
+    are_pairs = True
+    for entry in entries:
+        if not isinstance(entry, list):
+            return False
+        for token in entry:
+            if not isinstance(token, str) or len(token.split()) > 1:
+                return False
+        is_pair = len(entry) == 2 and _SCORE.fullmatch(entry[1]) is not None
+        are_pairs = are_pairs and is_pair
+    return has_scores or not are_pairs

@@ -16,7 +16,6 @@ A row of a table is a record of the last form.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from pathlib import Path
@@ -30,6 +29,7 @@ from rescore.formats.ids import part_of
 from rescore.formats.objects import (
     Object,
     are_objects,
+    are_tokens,
     json_objects,
     keys_in,
     objects_of,
@@ -63,6 +63,11 @@ GENERIC = "json"
 WITHOUT_TEXTS = InputProblem(
     "has no text in its columns of hypotheses",
     "have no text in their columns of hypotheses",
+    "; read as an empty text",
+)
+NOTHING = InputProblem(
+    "is nothing, before a text in a later column",
+    "are nothing, before a text in a later column",
     "; read as an empty text",
 )
 
@@ -382,17 +387,22 @@ class Reading:
         self, value: dict[str, Any], roles: Roles, number: int, place: str
     ) -> list[Row]:
         """Return the hypotheses of a record that has a key for each. A key without a
-        text or score is no hypothesis.
+        text or score is no hypothesis, unless the keys alone give the rank and a later
+        key has a text: then it is an empty text.
 
         Raises:
             UserError: A value is no text.
         """
         rows = []
-        for key, score in roles.wide:
+        named = roles.wide[: _number_of_texts(value, roles.wide)]
+        for key, score in named:
             text = value.get(key)
-            number_of_text = None if score is None else value.get(score.key)
-            if text in (None, "") and number_of_text in (None, ""):
-                continue
+            if text in (None, ""):
+                if score is not None and value.get(score.key) in (None, ""):
+                    continue
+                if score is None:
+                    text = ""
+                    self._warnings.add("text", NOTHING, f"{place}, {key}")
             row = Row("", place)
             if text is not None and not isinstance(text, str):
                 raise UserError(
@@ -481,7 +491,7 @@ class Reading:
         score = roles.score
         if score is not None and score.key == key:
             score = None
-        if _are_tokens(entries, score is not None):
+        if are_tokens(entries, score is not None):
             entries = [" ".join(tokens) for tokens in entries]
         if entries and all(
             entry is None or isinstance(entry, str) for entry in entries
@@ -643,6 +653,20 @@ class _Repeated:
                 return
 
 
+def _number_of_texts(
+    value: Mapping[str, Any], keys: Sequence[tuple[str, Signed | None]]
+) -> int:
+    """Return the number of the keys of hypotheses up to the last that has a text or a
+    score.
+    """
+    for number in range(len(keys), 0, -1):
+        key, score = keys[number - 1]
+        names = [key] if score is None else [key, score.key]
+        if any(value.get(name) not in (None, "") for name in names):
+            return number
+    return 0
+
+
 def _ungrouped(column: str, rows: int) -> InputProblem:
     """Return the problem of a file whose records each became a list.
 
@@ -710,31 +734,6 @@ def _with_keys(objects: Iterable[Object], named: Named, name: str) -> Iterator[O
         yield record
     for key, role in unseen.items():
         raise UserError(f"{name}: no record has the key {key}; correct --field {role}")
-
-
-_SCORE = re.compile(r"[-+]\d.*|\d+\.\d+.*|nan|inf", re.IGNORECASE)
-"""A text that is a score, unlike a token that is a number."""
-
-
-def _are_tokens(entries: Sequence[Any], has_scores: bool) -> bool:
-    """Return whether hypotheses are lists of tokens, not pairs of a text and a score.
-
-    Args:
-        entries: The hypotheses.
-        has_scores: Whether scores stand beside them.
-    """
-    if not entries:
-        return False
-    are_pairs = True
-    for entry in entries:
-        if not isinstance(entry, list):
-            return False
-        for token in entry:
-            if not isinstance(token, str) or len(token.split()) > 1:
-                return False
-        is_pair = len(entry) == 2 and _SCORE.fullmatch(entry[1]) is not None
-        are_pairs = are_pairs and is_pair
-    return has_scores or not are_pairs
 
 
 HUGGING_FACE = Records("hf")

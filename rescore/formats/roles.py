@@ -40,15 +40,15 @@ NAMES_OF_SYSTEMS = (
 """Usual keys of the system that wrote a text. Only --field gives them this role: the
 hypotheses of a list may be of several systems.
 """
-ROLES = ("id", "text", "score", "ref", "src")
+ROLES = ("id", "text", "score", "ref", "src", RANK)
 """What a key can mean; any other role is a new column of scores."""
 PLACE_OF_SOUND = ("audio_filepath", "offset", "duration")
 """Keys of manifests that say where the sound of an utterance is."""
 SEVERAL = ("text", "score")
 """Roles that several keys may have: the hypotheses of a record and their scores."""
-OF_FILES = ("id", "ref", "src")
+OF_FILES = ("id", "ref", "src", RANK)
 """Roles that may have another key in each file: in the lists, and in files of
-references or source texts beside them.
+references, source texts or scores beside them.
 """
 KeysOfRoles = Mapping[str, str | tuple[str, ...]]
 """The key, or the keys, of each role."""
@@ -123,7 +123,8 @@ def fields_of_texts(
         UserError: The file has two keys of one role.
     """
     own: dict[str, str] = {}
-    for one in ("id", role):
+    beside = RANK if role == "id" else role
+    for one in ("id", beside):
         for key in keys_of(fields, one):
             if not has_key(record, key) or own.get(one) == key:
                 continue
@@ -194,9 +195,9 @@ class Fields(Declared):
     fields: KeysOfRoles = option(
         {},
         "JSON, CSV, TSV: the key or column KEY holds the ROLE: text, score, id, ref,"
-        " src, system, or a new column of scores. Example: text=hyp. With score=-KEY"
-        " lower values are better. Several columns of texts, such as text=h1 text=h2 or"
-        " text='h*', are a list; score=s1 score=s2 are their scores.",
+        " src, rank, system, or a new column of scores. Example: text=hyp. With"
+        " score=-KEY lower values are better. Several columns of texts, such as text=h1"
+        " text=h2 or text='h*', are a list; score=s1 score=s2 are their scores.",
         "--field",
         metavar="ROLE=KEY",
         parse=_role,
@@ -355,7 +356,7 @@ class Named:
     def matching(self, keys: Iterable[str], names: Collection[str]) -> list[str]:
         """Return the names that keys of --field stand for: of a pattern such as `h*`,
         all names that match, and that no nearer key of --field has; of another key,
-        the key.
+        the key. A pattern of texts leaves out names of scores (`PARTS`).
 
         Args:
             keys: Keys or patterns of one role.
@@ -368,6 +369,8 @@ class Named:
                 continue
             nearer = [_lower(other) for other in self.every if _is_nearer(other, key)]
             for name in names:
+                if key in self.texts and _lower(name).endswith(PARTS):
+                    continue  # h1_logprob is no text of h*
                 matches = fnmatchcase(_lower(name), _lower(key))
                 if matches and not _is_matched(_lower(name), nearer):
                     chosen.append(name)
@@ -513,10 +516,16 @@ class Layout:
             id=self._among(filled, "id"),
             ref=self._reference_among(filled, wide[0][0] if wide else text),
             src=self._among(filled, "src"),
-            rank=self._free(filled).get(RANK),
+            rank=self._rank_among(filled),
             parts=tuple(parts),
             wide=wide,
         )
+
+    def _rank_among(self, filled: Mapping[str, str]) -> str | None:
+        """Return the key of the rank of a hypothesis."""
+        if RANK in self.named.keys:
+            return _first(filled, (self.named.keys[RANK],))
+        return self._free(filled).get(RANK)
 
     def _free(self, names: Mapping[str, str]) -> dict[str, str]:
         """Return the names that --field gives no role: such a key loses the role that

@@ -18,6 +18,7 @@ from rescore.formats.fields import TextOfUtterance, fields_of
 from rescore.formats.objects import COMMAS, TABS, Delimited, Object
 from rescore.formats.records import GENERIC, Reading, text_of
 from rescore.formats.roles import (
+    NAMES_OF_SYSTEMS,
     ROLES,
     Fields,
     KeysOfRoles,
@@ -356,10 +357,14 @@ class _Cells(Reading):
         )
         self._is_numeric: dict[str, bool] = {}
         """Whether a further column holds numbers: its first cell that is not empty
-        decides.
+        decides. A number may be the name of a system.
         """
         self._texts: list[str] = []
         """The further columns that hold no numbers."""
+        for name, (key, _) in self._more.items():
+            if key.lower() in NAMES_OF_SYSTEMS and name not in self.named.columns:
+                self._is_numeric[name] = False
+                self._texts.append(key)
 
     def _check(self) -> None:
         """Check that each column that --field names is there, and a column of
@@ -470,7 +475,7 @@ class _Cells(Reading):
         texts = self._texts
         if texts:
             log.info(
-                "%s: %s without numbers read as fields of --by: %s",
+                "%s: %s of texts read as fields of --by: %s",
                 self._name,
                 counted(len(texts), "column"),
                 ", ".join(texts)[:200],

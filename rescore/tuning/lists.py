@@ -8,6 +8,7 @@ import logging
 import math
 import statistics
 from collections.abc import Sequence
+from itertools import pairwise
 
 from rescore.columns import (
     FIRST_PASS,
@@ -39,7 +40,8 @@ def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> lis
     measured = dataset.columns(Role.MEASUREMENT)
     if not asked:
         warn_of_measurements(dataset)
-        return dataset.model_columns
+        names = dataset.model_columns
+        return [name for name in names if not _is_number_in_list(name, lists)] or names
     for name in asked:
         if name in measured:
             log.warning(
@@ -94,12 +96,26 @@ def why_untunable(
             )
     if _is_constant(name, tuned_on):
         return "the same for all hypotheses of each list"
+    if _is_number_in_list(name, tuned_on):
+        return f"numbers of the hypotheses in their list; --column {name} tunes it"
     return ""
 
 
 def _is_constant(name: str, lists: Sequence[NbestList]) -> bool:
     """Return whether a column is the same for all hypotheses of each list."""
     return all(len(set(nbest.column(name))) == 1 for nbest in lists)
+
+
+def _is_number_in_list(name: str, lists: Sequence[NbestList]) -> bool:
+    """Return whether a column numbers the hypotheses of each list, from 0 or 1."""
+    several = [nbest for nbest in lists if len(nbest.hypotheses) > 1]
+    for nbest in several:
+        numbers = sorted(nbest.column(name))
+        if numbers[0] not in (0, 1):
+            return False
+        if any(after != before + 1 for before, after in pairwise(numbers)):
+            return False
+    return bool(several)
 
 
 def common_expansion_columns(lists: Sequence[NbestList]) -> list[str]:

@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rescore.columns import FIRST_PASS, WORDS, Column, Role, new_word_origins, units
+from rescore.errors import listed
 from rescore.parts import BEST, FEATURES
 from rescore.tuning.components import Fit, ToolkitScore
 from rescore.tuning.weights import ERRORS, TriedAlone, Unproven
@@ -183,6 +184,7 @@ def why_zero(
     source: str,
     decision: str = BEST,
     instead: str = "another LM",
+    columns: Sequence[str] = (),
 ) -> str:
     """Return one sentence that says why all weights are 0 and what to do.
 
@@ -194,13 +196,16 @@ def why_zero(
         source: The name of the lists that weights were tuned on.
         decision: The name of the decision rule that weights were tuned for.
         instead: What to try, as `another_lm` returns it.
+        columns: The columns whose weights were tuned; none for those of a model.
     """
     alone = "the first pass"
     if decision != BEST:
         alone = f"{decision} of the first-pass scores alone"
     if unproven is not None and unproven.voted:
         alone = "the votes of the systems alone"
-    no_help = "the weight is 0, the LM does not help"
+    no_help = f"the weight is 0, {listed(columns) or 'the LM'} does not help"
+    if len(columns) > 1:
+        no_help = f"the weights are 0, {listed(columns)} do not help"
     if unproven is None:
         return (
             f"{no_help}: no weight above 0 is better than {alone} on {source};"

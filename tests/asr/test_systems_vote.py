@@ -568,3 +568,19 @@ def test_a_system_keeps_its_blanks_where_the_metric_counts_them(
     assert [row.split()[:2] for row in measured.stdout.splitlines()[1:4]] == figures
     run = rescore("l.jsonl", "--decide", "rover", "--metric", "cer", *more)
     assert [row.split()[:2] for row in run.stdout.splitlines()[1:4]] == figures
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_own_columns_are_not_kept_and_that_is_told(
+    number: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    hypotheses = ["a b", "a c"][:number]
+    entries = [{"text": text, "score": -1, "conf": 0.5} for text in hypotheses]
+    line = json.dumps({"id": "u", "hyps": entries})
+    systems = {}
+    for name in ("x", "y"):
+        (tmp_path / f"{name}.jsonl").write_text(line + "\n")
+        systems[name] = formats.read([tmp_path / f"{name}.jsonl"])
+    (nbest,) = combined(systems)
+    assert len(nbest.hypotheses) == number and nbest.header.systems == ["x", "y"]
+    assert "x: not kept: conf" in caplog.text

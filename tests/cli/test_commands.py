@@ -164,7 +164,7 @@ def test_weight_zero_is_said_plainly(rescore: Run, model: Path, tmp_path: Path) 
     path = write_json(tmp_path / "good.json", only)
     done = rescore(path, "--lm", f"tta:{model}", "--dev", path)
     assert (
-        "the LM does not help: no weight above 0" in done.stdout
+        "tta does not help: no weight above 0" in done.stdout
         and "WER unchanged" in done.stdout
     )
     assert "lambda: tta 0 " in done.stdout

@@ -195,7 +195,7 @@ def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> No
         f"{unproven['value']:.2f} with the tested weights (tta",
     )
     reason = (
-        f"the LM does not help: WER on dev.jsonl is {before:.2f} for the first pass,"
+        f"tta does not help: WER on dev.jsonl is {before:.2f} for the first pass,"
         f" {tested}"
     )
     assert gain < 0 and reason in done.stderr

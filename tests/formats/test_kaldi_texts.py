@@ -109,3 +109,14 @@ def test_the_lists_are_read(tmp_path: Path) -> None:
         ("a-u2", 1),
         ("b-u3", 2),
     ]
+
+
+@pytest.mark.parametrize("files", [("acwt",), ("lmwt",), ("lmwt.withlm", "acwt")])
+def test_costs_of_one_kind_alone_are_told(
+    files: tuple[str, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "words_text").write_text("u-1 a\nu-2 b\n")
+    for name in files:
+        (tmp_path / name).write_text("u-1 3.0\nu-2 5.0\n")
+    formats.read([tmp_path])
+    assert ("costs, but no file of" in caplog.text) is (len(files) == 1)

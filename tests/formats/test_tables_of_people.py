@@ -443,3 +443,65 @@ def test_a_table_whose_lines_begin_like_ids_is_asked_about(
     done = rescore("eval", path)
     said = "which column has the hypotheses? Say it with --field text=NAME"
     assert_one_line_error(done, f"{said} (audio, sample_1, said_2)")
+
+
+# --- wide tables, ranks, numbers of hypotheses ---------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("cells", "texts"),
+    [
+        ("a b,a,b", ["a b", "a", "b"]),
+        (",a,b", ["", "a", "b"]),
+        ("a,,b", ["a", "", "b"]),
+        ("a,b,", ["a", "b"]),
+        (",,", [""]),
+    ],
+)
+def test_an_empty_cell_before_a_text_is_an_empty_hypothesis(
+    cells: str, texts: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text(f"id,h1,h2,h3,h1_logprob\nu1,{cells},-1\n")
+    (nbest,) = formats.read([path], options=ReadOptions(fields={"text": "h*"}))
+    assert [hypothesis.text for hypothesis in nbest.hypotheses] == texts
+    assert ("read as an empty text" in caplog.text) is ("" in texts)
+
+
+def test_a_named_rank_ranks(tmp_path: Path) -> None:
+    path = tmp_path / "ranks.csv"
+    path.write_text("id,beam,text\nu1,2,b\nu1,1,a\nu2,1,c\nu2,2,d\n")
+    lists = formats.read([path], options=ReadOptions(fields={"rank": "beam"}))
+    assert [[one.text for one in nbest.hypotheses] for nbest in lists] == [
+        ["a", "b"],
+        ["c", "d"],
+    ]
+    assert lists.score_names == ["s2s"]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_numbers_of_hypotheses_have_no_weight(first: int, rescore: Run) -> None:
+    rows = []
+    for number in range(4):
+        for place, text in enumerate(["a b", "a c"]):
+            rows.append(
+                f"u{number},{text},{-1 - place},{place + first},{place - 3},a b"
+            )
+    head = "id,text,score,beam,qe,ref\n"
+    Path("t.csv").write_text(head + "\n".join(rows) + "\n")
+    done = rescore("tune", "t.csv", "-o", "w.json")
+    weights = json.loads(Path("w.json").read_text())["weights"]
+    left_out = "beam (numbers of the hypotheses in their list; --column beam tunes it)"
+    assert "beam" not in weights and left_out in done.stderr
+    assert rescore("tune", "t.csv", "--column", "beam", "-o", "w.json").returncode == 0
+    assert "beam" in json.loads(Path("w.json").read_text())["weights"]
+
+
+def test_a_number_may_name_a_system(rescore: Run) -> None:
+    Path("s.csv").write_text(
+        "id,backend,hyp,ref\nu1,1,a,a\nu1,2,b,a\nu2,1,c,c\nu2,2,c,c\n"
+    )
+    done = rescore("eval", "s.csv")
+    assert "eval or combine with --field system=backend" in done.stderr
+    done = rescore("eval", "s.csv", "--field", "system=backend")
+    assert done.returncode == 0 and "columns" not in done.stderr

@@ -774,7 +774,7 @@ def test_columns_without_numbers_are_told(
     (tmp_path / "x.csv").write_text("id,text,score,lm,who\nu,a,-1,-2,Ann\n")
     (nbest,) = formats.read([tmp_path / "x.csv"])
     assert nbest.hypotheses[0].scores == {"s2s": -1.0, "lm": -2.0}
-    assert "1 column without numbers read as fields of --by: who" in caplog.text
+    assert "1 column of texts read as fields of --by: who" in caplog.text
 
 
 # --- files of recordings -------------------------------------------------------------
