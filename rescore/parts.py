@@ -507,7 +507,7 @@ FEATURES: Registry[Any] = Registry(
             "a bonus for each word of --words",
         ),
         "counts": ("rescore.features.models:Counts", "counts that a file brings"),
-        "systems": ("rescore.asr.features:Systems", "votes of several systems"),
+        "systems": ("rescore.asr.features:SystemVotes", "votes of several systems"),
         "recombined": ("rescore.asr.features:Recombined", "hypotheses of --recombine"),
     },
     "rescore.features",

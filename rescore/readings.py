@@ -147,7 +147,7 @@ def _choices(part: str | tuple[Text, ...], place: str) -> Iterator[Reading]:
 
 
 @dataclass(slots=True)
-class Network:
+class WordNetwork:
     """The words of a text and of all its alternatives. A word knows the words before
     it, one in each alternative. The word 0 is the begin of the text.
     """
@@ -162,7 +162,7 @@ class Network:
     """The last words of the text, one in each alternative."""
 
     @classmethod
-    def of(cls, text: Text, cut: Cut) -> Network:
+    def of(cls, text: Text, cut: Cut) -> WordNetwork:
         """Return the network of a text.
 
         Args:
@@ -205,7 +205,7 @@ class Network:
         return " ".join(filter(None, (self.texts[part] for part in parts)))
 
 
-class Choice(NamedTuple):
+class CheapestReadings(NamedTuple):
     """The readings of a reference and of an output in their cheapest alignment."""
 
     cost: float
@@ -214,7 +214,9 @@ class Choice(NamedTuple):
     heard: str
 
 
-def cheapest(reference: Text, heard: Text, cut: Cut, across: bool = False) -> Choice:
+def cheapest(
+    reference: Text, heard: Text, cut: Cut, across: bool = False
+) -> CheapestReadings:
     """Return the readings of two texts that sclite aligns with each other.
 
     Args:
@@ -231,10 +233,10 @@ def cheapest(reference: Text, heard: Text, cut: Cut, across: bool = False) -> Ch
     if across:
         reference = _of_whole_readings(reference)
         heard = _of_whole_readings(heard)
-    ours = Network.of(reference, cut)
-    theirs = Network.of(heard, cut)
+    ours = WordNetwork.of(reference, cut)
+    theirs = WordNetwork.of(heard, cut)
     cost, path = _cheapest_path(ours, theirs)
-    return Choice(
+    return CheapestReadings(
         cost,
         ours.reading([word for word, _ in path]),
         theirs.reading([word for _, word in path]),
@@ -276,7 +278,7 @@ same.
 """
 
 
-def _cheapest_path(ours: Network, theirs: Network) -> tuple[float, list[Cell]]:
+def _cheapest_path(ours: WordNetwork, theirs: WordNetwork) -> tuple[float, list[Cell]]:
     """Return the cost of the cheapest alignment, and its cells behind the begin.
 
     Of steps that cost the same, the first of PAIR, INSERTED and DELETED is taken; of

@@ -15,7 +15,7 @@ from types import NoneType, UnionType
 from typing import Any, NamedTuple, get_args, get_origin
 
 
-class Kind(NamedTuple):
+class ValueKind(NamedTuple):
     """What an annotation says of values."""
 
     type: Any
@@ -26,7 +26,7 @@ class Kind(NamedTuple):
     """Whether there may be several values."""
 
 
-def kind_of(annotation: Any) -> Kind:
+def kind_of(annotation: Any) -> ValueKind:
     """Return what an annotation says, such as `int | None` or `tuple[str, ...]`.
 
     Args:
@@ -41,7 +41,7 @@ def kind_of(annotation: Any) -> Kind:
         several = get_args(kind)[-1] is ...
     if several:
         kind = get_args(kind)[0]
-    return Kind(kind, optional, several)
+    return ValueKind(kind, optional, several)
 
 
 def of_text(text: str, kind: Any) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
-from rescore.asr.written import Piece, pieces_of, tokens_of
+from rescore.asr.written import WrittenPiece, pieces_of, tokens_of
 from rescore.border import as_weights, checked_lists
 from rescore.config import RunConfig
 from rescore.deciding import decide
@@ -42,7 +42,7 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
-class Word(NamedTuple):
+class DecidedWord(NamedTuple):
     """A word of a decided text."""
 
     text: str
@@ -104,7 +104,7 @@ def _in_place(words: Sequence[str], others: Sequence[str]) -> list[bool]:
     return same
 
 
-def _of_written(pieces: Sequence[Piece], flags: Sequence[bool]) -> list[bool]:
+def _of_written(pieces: Sequence[WrittenPiece], flags: Sequence[bool]) -> list[bool]:
     """Return for each written word whether all words that its piece is compared as
     have the flag.
 
@@ -236,9 +236,9 @@ class Calibration:
         place = np.searchsorted(self.starts, posteriors, side="right") - 1
         return np.asarray(self.levels)[place.clip(min=0)]
 
-    def words(self, network: ConfusionNetwork) -> list[Word]:
+    def words(self, network: ConfusionNetwork) -> list[DecidedWord]:
         """Return the words of a decided text with their confidences."""
-        return list(map(Word, network.words, self.confidences(network).tolist()))
+        return list(map(DecidedWord, network.words, self.confidences(network).tolist()))
 
     @property
     def signature(self) -> str:
@@ -396,7 +396,7 @@ class _Level(NamedTuple):
 class Confidences:
     """The confidences of the decided texts of a set, and their quality."""
 
-    words: list[list[Word]]
+    words: list[list[DecidedWord]]
     """One list for each N-best list."""
     texts: list[str]
     """The decided text of each list."""
@@ -458,7 +458,7 @@ def calibrated(plan: Plan, dev: Sequence[NbestList]) -> Calibration:
 
 def words_of(
     plan: Plan, nbest: NbestList, text: str, calibration: Calibration | None = None
-) -> list[Word]:
+) -> list[DecidedWord]:
     """Return the words of the text that was decided on, with their confidences.
 
     Args:
@@ -509,7 +509,7 @@ def confidence(
     lists: Iterable[NbestList],
     weights: Weights | Mapping[str, float] | float,
     dev: Iterable[NbestList] = (),
-) -> list[list[Word]]:
+) -> list[list[DecidedWord]]:
     """Return the words of the text that is chosen for each list, each with the
     probability that it is right.
 
@@ -615,7 +615,7 @@ def write(
 
 
 def _entries(
-    nbest: NbestList, text: str, words: Sequence[Word]
+    nbest: NbestList, text: str, words: Sequence[DecidedWord]
 ) -> list[dict[str, str | float]]:
     """Return the words of a list, with their times if the list has times."""
     entries: list[dict[str, str | float]] = []

@@ -26,10 +26,10 @@ from rescore.asr.documents import Part, Replacement, Text, replaced
 from rescore.asr.terms import (
     Occurrence,
     Question,
-    Span,
     Term,
     TermIndex,
-    Word,
+    TermSpan,
+    TermWord,
     read_terms,
     split,
 )
@@ -90,7 +90,7 @@ recording.
 
 
 @dataclass
-class Recording:
+class TermCounts:
     """Counts of a recording: its words, its terms, and spans that sound like terms."""
 
     words: Counter[str] = field(default_factory=Counter)
@@ -103,10 +103,10 @@ class Heard:
     """A text, cut into words, and the spans that may be corrected."""
 
     text: str
-    words: list[Word]
+    words: list[TermWord]
     present: list[Occurrence]
     """The terms that the text has."""
-    spans: list[Span]
+    spans: list[TermSpan]
 
     @cached_property
     def case(self) -> str:
@@ -191,7 +191,7 @@ class Finder:
         self.known = lexicon.__contains__
         self._costs: dict[tuple[int, str], float] = {}
 
-    def share(self, span: Span) -> float:
+    def share(self, span: TermSpan) -> float:
         """Return the share of sounds in which a span and its term differ."""
         longer = max(len(span.sound), len(self._terms[span.term].sound), 1)
         return span.distance / longer
@@ -220,7 +220,7 @@ class Finder:
         every = sorted([*ordered, *self._nearest(spans)], key=attrgetter("first"))
         return Heard(text, words, present, every)
 
-    def _limit(self, words: Sequence[Word]) -> Callable[[int, int, int], float]:
+    def _limit(self, words: Sequence[TermWord]) -> Callable[[int, int, int], float]:
         """Return the share of sounds in which a span of a text may differ from a term:
         more if it has a rare word.
         """
@@ -241,7 +241,7 @@ class Finder:
             questions += self.index.questions(text, words, self._limit(words))
         self.index.look_up(questions)
 
-    def _nearest(self, spans: list[Span]) -> list[Span]:
+    def _nearest(self, spans: list[TermSpan]) -> list[TermSpan]:
         """Return the spans without spans that overlap with a span nearer to the same
         term.
         """
@@ -256,7 +256,7 @@ class Finder:
         return nearest
 
     def _is_free(
-        self, span: Span, taken: Set[int], listed: Mapping[int, Occurrence]
+        self, span: TermSpan, taken: Set[int], listed: Mapping[int, Occurrence]
     ) -> bool:
         """Return whether a span may be corrected.
 
@@ -272,7 +272,7 @@ class Finder:
                 return False
         return True
 
-    def _contains(self, span: Span, occurrence: Occurrence) -> bool:
+    def _contains(self, span: TermSpan, occurrence: Occurrence) -> bool:
         """Return whether a term that a text has is wholly in a span, and a shorter part
         of the span's term.
         """
@@ -285,7 +285,7 @@ class Finder:
             words[place : place + len(part)] == part for place in places
         )
 
-    def add(self, recording: Recording, heard: Heard) -> None:
+    def add(self, recording: TermCounts, heard: Heard) -> None:
         """Count the words, terms and near spans of a text for its recording."""
         recording.words.update(word.key for word in heard.words)
         recording.terms.update(occurrence.term for occurrence in heard.present)
@@ -293,7 +293,7 @@ class Finder:
             {span.term for span in heard.spans if self.share(span) <= NEAR}
         )
 
-    def features(self, heard: Heard, recording: Recording) -> Floats:
+    def features(self, heard: Heard, recording: TermCounts) -> Floats:
         """Return the features of the spans of a text.
 
         Args:
@@ -319,7 +319,7 @@ class Finder:
             table[row] = [features[name] for name in FEATURES]
         return table
 
-    def _of_pair(self, span: Span, words: Sequence[Word]) -> dict[str, float]:
+    def _of_pair(self, span: TermSpan, words: Sequence[TermWord]) -> dict[str, float]:
         """Return the features of heard words and their term alone."""
         listed = self._terms[span.term]
         term = listed.words
@@ -352,7 +352,7 @@ class Finder:
         }
 
     def _of_neighbours(
-        self, span: Span, overlapping: Iterable[Span]
+        self, span: TermSpan, overlapping: Iterable[TermSpan]
     ) -> dict[str, float]:
         """Return by how much a span is nearer to its term than overlapping spans are to
         other terms, and to the same term.
@@ -368,7 +368,7 @@ class Finder:
         return {"margin_term": others - share, "margin_span": same - share}
 
     def _of_recording(
-        self, span: Span, words: Sequence[Word], recording: Recording
+        self, span: TermSpan, words: Sequence[TermWord], recording: TermCounts
     ) -> dict[str, float]:
         """Return how often the term, the heard words and their like are elsewhere in
         the recording, as log(1 + number).
@@ -389,7 +389,7 @@ class Finder:
         }
         return {name: math.log1p(max(0, number)) for name, number in numbers.items()}
 
-    def weigh(self, spans: Iterable[Span]) -> None:
+    def weigh(self, spans: Iterable[TermSpan]) -> None:
         """Compute the channel's log-probabilities of pairs that are new."""
         new: dict[tuple[int, str], None] = {}
         for span in spans:
@@ -401,7 +401,7 @@ class Finder:
         self._costs |= dict(zip(new, costs, strict=True))
 
 
-def neighbours(spans: Sequence[Span]) -> Iterator[list[Span]]:
+def neighbours(spans: Sequence[TermSpan]) -> Iterator[list[TermSpan]]:
     """Yield for each span of a text the spans that overlap with it, and itself.
 
     Args:
@@ -415,14 +415,14 @@ def neighbours(spans: Sequence[Span]) -> Iterator[list[Span]]:
         yield [other for other in spans[low:high] if span.first < other.last]
 
 
-def _inside(span: Span, occurrence: Occurrence | None) -> bool:
+def _inside(span: TermSpan, occurrence: Occurrence | None) -> bool:
     """Return whether a span is a part of a longer term that the text has."""
     if occurrence is None or occurrence.last < span.last:
         return False
     return span.last - span.first < occurrence.last - occurrence.first
 
 
-class Change(NamedTuple):
+class TermChange(NamedTuple):
     """A correction."""
 
     id: str
@@ -456,21 +456,19 @@ class Change(NamedTuple):
         return Replacement(self.start, self.end, self.meant)
 
 
-class Candidate(NamedTuple):
-    """A possible correction, and its place in words: the first, and the word behind the
-    last.
-    """
+class Correction(NamedTuple):
+    """A possible correction; its first word, and the word behind its last."""
 
     first: int
     last: int
-    change: Change
+    change: TermChange
 
 
 class Corrected(NamedTuple):
     """A text after its corrections."""
 
     text: str
-    changes: tuple[Change, ...]
+    changes: tuple[TermChange, ...]
 
 
 ORDERED = 50.0
@@ -528,7 +526,7 @@ class Corrector:
         )
         self._case = case and not self._listed_in_capitals
 
-    def __call__(self, texts: Sequence[Text]) -> list[list[Change]]:
+    def __call__(self, texts: Sequence[Text]) -> list[list[TermChange]]:
         """Return the corrections of each text, in order."""
         every = self.candidates(texts)
         return [choose(candidates, self.threshold) for candidates in every]
@@ -544,7 +542,7 @@ class Corrector:
         content = repr((listed, [], model, self._channel.digest))
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
-    def candidates(self, texts: Sequence[Text]) -> list[list[Candidate]]:
+    def candidates(self, texts: Sequence[Text]) -> list[list[Correction]]:
         """Return the possible corrections of each text.
 
         Args:
@@ -571,7 +569,7 @@ class Corrector:
             candidates = []
             for span in heard.spans:
                 change = self._change(text, heard, span, next(scores))
-                candidates.append(Candidate(span.first, span.last, change))
+                candidates.append(Correction(span.first, span.last, change))
             if self._case:
                 candidates += self.recased(text, heard)
             every.append([each for each in candidates if each.change.has_effect])
@@ -590,9 +588,9 @@ class Corrector:
     def _described(self, texts: Sequence[Text]) -> Iterator[tuple[Heard, Floats]]:
         """Yield the spans of each text of a recording, and their features."""
         self.finder.look_up(text.text for text in texts)
-        recording = Recording()
+        recording = TermCounts()
         every = []
-        spans: list[Span] = []
+        spans: list[TermSpan] = []
         for text in texts:
             heard = self.finder(text.text)
             if not text.repeated:
@@ -603,7 +601,7 @@ class Corrector:
         for heard in every:
             yield heard, self.finder.features(heard, recording)
 
-    def recased(self, text: Text, heard: Heard) -> Iterator[Candidate]:
+    def recased(self, text: Text, heard: Heard) -> Iterator[Correction]:
         """Yield the terms that a text has, in the case of the list.
 
         A term in lower case may begin a sentence, and a word of the lexicon, or several
@@ -623,10 +621,12 @@ class Corrector:
             written = text.text[start:end]
             term = self._cased(self._terms[number].text, heard)
             if term != term.lower() and written.casefold() == term.casefold():
-                change = Change(text.id, start, end, written, term, OF_CASE)
-                yield Candidate(first, last, change)
+                change = TermChange(text.id, start, end, written, term, OF_CASE)
+                yield Correction(first, last, change)
 
-    def _change(self, text: Text, heard: Heard, span: Span, score: float) -> Change:
+    def _change(
+        self, text: Text, heard: Heard, span: TermSpan, score: float
+    ) -> TermChange:
         """Return the correction of a span, with the punctuation that belongs to the
         heard form or the term.
         """
@@ -644,7 +644,7 @@ class Corrector:
         if text.text.startswith(tail, end):
             end += len(tail)
         written = text.text[start:end]
-        return Change(text.id, start, end, written, self._cased(term, heard), score)
+        return TermChange(text.id, start, end, written, self._cased(term, heard), score)
 
     def _cased(self, term: str, heard: Heard) -> str:
         """Return a term as the list has it; in capitals in a text in capitals; of a
@@ -669,7 +669,7 @@ class Corrector:
             corrected.append(Corrected(new, tuple(changes)))
         return corrected
 
-    def document(self, parts: Iterable[Part]) -> Iterator[tuple[str, list[Change]]]:
+    def document(self, parts: Iterable[Part]) -> Iterator[tuple[str, list[TermChange]]]:
         """Yield the parts of a document as they are written, with their corrections.
 
         Args:
@@ -686,7 +686,7 @@ ACRONYM = 3
 """Letters of a word of a list in capitals that stays in capitals, at most."""
 
 
-def choose(candidates: Sequence[Candidate], threshold: float) -> list[Change]:
+def choose(candidates: Sequence[Correction], threshold: float) -> list[TermChange]:
     """Return the corrections of a text that do not overlap and together gain the most
     above the threshold, in order.
 
@@ -694,11 +694,11 @@ def choose(candidates: Sequence[Candidate], threshold: float) -> list[Change]:
         candidates: The possible corrections.
         threshold: The log-odds above which a correction gains.
     """
-    by_end: defaultdict[int, list[Candidate]] = defaultdict(list)
+    by_end: defaultdict[int, list[Correction]] = defaultdict(list)
     for candidate in candidates:
         by_end[candidate.last].append(candidate)
     gains = [0.0]
-    taken: list[Candidate | None] = [None]
+    taken: list[Correction | None] = [None]
     for end in range(1, max(by_end, default=0) + 1):
         gains.append(gains[-1])
         taken.append(None)

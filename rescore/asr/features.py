@@ -25,7 +25,7 @@ RESPELLED = "respelled"
 """The origin of hypotheses that have words of a lexicon in the place of others."""
 
 
-class Systems(Feature):
+class SystemVotes(Feature):
     """The votes of several systems (`rescore.decision.mixture`): they make the first
     pass, and are tuned beside all other weights.
     """

@@ -18,7 +18,7 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.features import RECOMBINED
 from rescore.asr.systems import refuse_scored
-from rescore.asr.written import Token, rewritten, tokens_of
+from rescore.asr.written import ComparedWord, rewritten, tokens_of
 from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
@@ -48,10 +48,12 @@ class Edit(NamedTuple):
 
     start: int
     end: int
-    words: tuple[Token, ...]
+    words: tuple[ComparedWord, ...]
 
 
-def edits_between(text: Sequence[Token], other: Sequence[Token]) -> tuple[Edit, ...]:
+def edits_between(
+    text: Sequence[ComparedWord], other: Sequence[ComparedWord]
+) -> tuple[Edit, ...]:
     """Return the spans in which `other` differs from `text`, from left to right, in an
     alignment with the fewest errors.
 
@@ -105,8 +107,10 @@ def recombine(nbest: NbestList, number: int = DEFAULT_NUMBER) -> NbestList:
 
 
 def combinations(
-    hypotheses: Sequence[Sequence[Token]], scores: npt.NDArray[np.float64], number: int
-) -> list[tuple[float, tuple[Token, ...]]]:
+    hypotheses: Sequence[Sequence[ComparedWord]],
+    scores: npt.NDArray[np.float64],
+    number: int,
+) -> list[tuple[float, tuple[ComparedWord, ...]]]:
     """Return the combinations of edits with the best estimated scores, the best first.
 
     Of equally good hypotheses, edits apply to the first.
@@ -184,9 +188,11 @@ def _follows(last: Edit, edit: Edit) -> bool:
     return edit.start >= last.end and edit[:2] != last[:2]
 
 
-def _apply(best: Sequence[Token], edits: Sequence[Edit]) -> tuple[Token, ...]:
+def _apply(
+    best: Sequence[ComparedWord], edits: Sequence[Edit]
+) -> tuple[ComparedWord, ...]:
     """Return the words of the best hypothesis after edits."""
-    words: list[Token] = []
+    words: list[ComparedWord] = []
     done = 0
     for edit in edits:
         words += best[done : edit.start]

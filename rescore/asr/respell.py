@@ -22,8 +22,7 @@ from rapidfuzz import process
 from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.channel import Channel, collect, learn
-from rescore.asr.correct import Candidate as Correction
-from rescore.asr.correct import Corrector
+from rescore.asr.correct import Correction, Corrector
 from rescore.asr.documents import Replacement, Text, replaced
 from rescore.asr.features import CHANNEL, EDITS, RESPELLED
 from rescore.asr.systems import refuse_scored
@@ -152,7 +151,7 @@ WINDOW = 200
 """Lists whose words are looked up together."""
 
 
-class Change(NamedTuple):
+class WordChange(NamedTuple):
     """A replacement of neighbouring words of a hypothesis."""
 
     first: int
@@ -171,17 +170,17 @@ class Original(NamedTuple):
     hypothesis: Hypothesis
     score: float
     """The score without changes; scores and gains choose the new hypotheses."""
-    changes: Sequence[Change]
+    changes: Sequence[WordChange]
     """In the order of their places."""
 
-    def versions(self, number: int) -> list[tuple[float, tuple[Change, ...]]]:
+    def versions(self, number: int) -> list[tuple[float, tuple[WordChange, ...]]]:
         """Return the best sets of changes that do not overlap, with the scores of the
         hypotheses that they make.
 
         Args:
             number: The number of sets, at most, with the empty set.
         """
-        beam: list[tuple[float, tuple[Change, ...]]] = [(self.score, ())]
+        beam: list[tuple[float, tuple[WordChange, ...]]] = [(self.score, ())]
         for _, same_place in groupby(self.changes, key=attrgetter("first")):
             changes = list(same_place)
             longer = list(beam)
@@ -230,7 +229,7 @@ def extended(nbest: NbestList, originals: Iterable[Original], number: int) -> Nb
 
 
 def _with_changes(
-    hypothesis: Hypothesis, changes: Sequence[Change]
+    hypothesis: Hypothesis, changes: Sequence[WordChange]
 ) -> dict[str, float]:
     """Return the columns of respelling of a hypothesis after changes."""
     channel = sum(change.channel for change in changes)
@@ -313,7 +312,9 @@ class Respeller:
                 gain += CHANNEL_WEIGHT * meant.channel
                 gain += EDIT_BONUS
                 written = Replacement(*match.span(), cased(meant.text, match[0]))
-                changes.append(Change(number, number + 1, gain, meant.channel, written))
+                changes.append(
+                    WordChange(number, number + 1, gain, meant.channel, written)
+                )
         return Original(hypothesis, -math.log(rank) + LEXICON_WEIGHT * score, changes)
 
 
@@ -388,7 +389,7 @@ class TermRespeller:
             odds = change.log_odds
             if odds >= LEAST_LOG_ODDS:
                 written = change.replacement
-                changes.append(Change(first, last, odds, change.log_prob, written))
+                changes.append(WordChange(first, last, odds, change.log_prob, written))
         return Original(hypothesis, -math.log(rank), changes)
 
 

@@ -31,7 +31,7 @@ from rescore.asr.slots import (
     networks,
     shares_of,
 )
-from rescore.asr.written import Token, pieces_of, rewritten, tokens_of
+from rescore.asr.written import ComparedWord, pieces_of, rewritten, tokens_of
 from rescore.dataset import Dataset
 from rescore.decision.rules import DecisionRule
 from rescore.metrics.base import Metric
@@ -60,7 +60,7 @@ equal.
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ListsOfOneSize:
     """Lists with equally many hypotheses; hypotheses with the same words are one."""
 
     list_indices: list[int]
@@ -154,7 +154,7 @@ class Ballots:
                     list_index, words[list_index], list_times
                 )
         self._batches = list(_batches(words, clocks))
-        self._tokens: dict[tuple[int, int], list[Token]] = {}
+        self._tokens: dict[tuple[int, int], list[ComparedWord]] = {}
         """The tokens of each list and hypothesis that won somewhere."""
         self._texts: dict[tuple[int, int | bytes], str] = {}
         """The text of each list and winner, or outcome of a vote."""
@@ -227,7 +227,7 @@ class Ballots:
         return winners
 
     def _joint(
-        self, batch: Batch, preferences: Sequence[Floats]
+        self, batch: ListsOfOneSize, preferences: Sequence[Floats]
     ) -> tuple[Floats, npt.NDArray[np.intp]]:
         """Return the posteriors of the distinct words of the lists of a batch.
 
@@ -301,7 +301,7 @@ class Ballots:
             self._texts[key] = rewritten(chosen)
         return self._texts[key]
 
-    def _tokens_of(self, list_index: int, hypothesis: int) -> list[Token]:
+    def _tokens_of(self, list_index: int, hypothesis: int) -> list[ComparedWord]:
         """Return the words of a hypothesis, cut once."""
         key = list_index, hypothesis
         if key not in self._tokens:
@@ -311,7 +311,7 @@ class Ballots:
 
 
 def _ordered(
-    batch: Batch, rows: npt.NDArray[np.intp], order: npt.NDArray[np.intp]
+    batch: ListsOfOneSize, rows: npt.NDArray[np.intp], order: npt.NDArray[np.intp]
 ) -> tuple[Numbers, npt.NDArray[np.intp], Floats | None]:
     """Return the words, lengths and times of lists of a batch in the order in which
     their hypotheses are aligned.
@@ -385,7 +385,7 @@ def _order(shares: Floats) -> npt.NDArray[np.intp]:
 
 def _batches(
     lists: Sequence[Sequence[Sequence[str]]], clocks: Mapping[int, Sequence[Spans]]
-) -> Iterator[Batch]:
+) -> Iterator[ListsOfOneSize]:
     """Yield batches of lists with equally many hypotheses of about the same length."""
     sizes = [(len(hypotheses), max(map(len, hypotheses))) for hypotheses in lists]
     batch: list[int] = []
@@ -404,7 +404,7 @@ def _batch(
     list_indices: list[int],
     lists: Sequence[Sequence[Sequence[str]]],
     clocks: Mapping[int, Sequence[Spans]],
-) -> Batch:
+) -> ListsOfOneSize:
     """Return some of the lists as a batch."""
     sizes = [list(map(len, lists[list_index])) for list_index in list_indices]
     lengths = np.array(sizes, dtype=np.intp)
@@ -424,7 +424,7 @@ def _batch(
             for rank, spans in enumerate(clocks.get(list_index, ())):
                 if spans:
                     clock[row, rank, : len(spans)] = spans
-    return Batch(list_indices, words, lengths, clock)
+    return ListsOfOneSize(list_indices, words, lengths, clock)
 
 
 class Rover(DecisionRule):

@@ -224,7 +224,7 @@ class Term:
 
     @cached_property
     def words(self) -> tuple[str, ...]:
-        """The words of the term, as `Word.key` has them."""
+        """The words of the term, as `TermWord.key` has them."""
         return tuple(word.key for word in split(self.text))
 
     @cached_property
@@ -233,7 +233,7 @@ class Term:
         return sounds(self.text)
 
 
-class Word(NamedTuple):
+class TermWord(NamedTuple):
     """A word of a text, without the punctuation around it."""
 
     start: int
@@ -254,7 +254,7 @@ class Occurrence(NamedTuple):
     """The number of the term."""
 
 
-class Span(NamedTuple):
+class TermSpan(NamedTuple):
     """Neighbouring words of a text that sound like a term."""
 
     first: int
@@ -292,7 +292,7 @@ and whether 's at its end is left out. A plain tuple, since a text has many span
 """
 
 
-def split(text: str) -> list[Word]:
+def split(text: str) -> list[TermWord]:
     """Return the words of a text with their places; each character of Chinese,
     Japanese and Thai is a word.
 
@@ -303,16 +303,16 @@ def split(text: str) -> list[Word]:
     for match in _WORD.finditer(text):
         key = spoken(match[0])
         if key:
-            words.append(Word(match.start(), match.end(), match[0], key))
+            words.append(TermWord(match.start(), match.end(), match[0], key))
     return words
 
 
-def key_of(words: Iterable[Word]) -> str:
+def key_of(words: Iterable[TermWord]) -> str:
     """Return words as they are compared; "401k" and "401 k" have the same key."""
     return " ".join(word.key for word in words)
 
 
-def _stops(text: str, words: Sequence[Word]) -> list[str]:
+def _stops(text: str, words: Sequence[TermWord]) -> list[str]:
     """Return the punctuation between each word of a text and the next."""
     stops = []
     for word, after in pairwise(words):
@@ -321,7 +321,7 @@ def _stops(text: str, words: Sequence[Word]) -> list[str]:
     return stops
 
 
-def _without_possessive(word: Word) -> str:
+def _without_possessive(word: TermWord) -> str:
     """Return the written word without 's, or an empty string if it has none."""
     ending = _POSSESSIVE.search(word.text)
     return word.text[: ending.start()] if ending else ""
@@ -420,7 +420,7 @@ class TermIndex:
         self._near: dict[Lookup, list[tuple[int, int]]] = {}
         """The nearest terms of each lookup, with the number of sounds that differ."""
 
-    def occurrences(self, words: Sequence[Word]) -> Iterator[Occurrence]:
+    def occurrences(self, words: Sequence[TermWord]) -> Iterator[Occurrence]:
         """Yield the terms that a text has as they are listed; the longest first at each
         place, without overlap.
 
@@ -431,7 +431,7 @@ class TermIndex:
         for first, last in longest_matches(keys, self.exact, self._longest_exact):
             yield Occurrence(first, last, self.exact[tuple(keys[first:last])])
 
-    def ordered(self, text: str, words: Sequence[Word]) -> Iterator[Span]:
+    def ordered(self, text: str, words: Sequence[TermWord]) -> Iterator[TermSpan]:
         """Yield the heard forms of the list in a text; the longest first at each place,
         without overlap.
 
@@ -451,8 +451,8 @@ class TermIndex:
                 place = span.last
 
     def _longest_form(
-        self, text: str, words: Sequence[Word], first: int
-    ) -> Span | None:
+        self, text: str, words: Sequence[TermWord], first: int
+    ) -> TermSpan | None:
         """Return the longest heard form that begins with a word of a text, if any."""
         for last in range(min(len(words), first + self._longest_heard), first, -1):
             own = words[first:last]
@@ -466,10 +466,10 @@ class TermIndex:
                 possessive = True
             if form:
                 sound = self.terms[form.term].sound
-                return Span(first, last, form.term, 0, sound, possessive, form)
+                return TermSpan(first, last, form.term, 0, sound, possessive, form)
         return None
 
-    def _form(self, keys: str, text: str, words: Sequence[Word]) -> Form | None:
+    def _form(self, keys: str, text: str, words: Sequence[TermWord]) -> Form | None:
         """Return the heard form of some keys, if it has the punctuation that the text
         has between the words.
         """
@@ -481,9 +481,9 @@ class TermIndex:
     def spans(
         self,
         text: str,
-        words: Sequence[Word],
+        words: Sequence[TermWord],
         limit: Callable[[int, int, int], float] = lambda *span: CUTOFF,
-    ) -> Iterator[Span]:
+    ) -> Iterator[TermSpan]:
         """Yield the spans of a text that sound like terms, and are not written like
         them.
 
@@ -509,10 +509,13 @@ class TermIndex:
                     continue
                 if possessive and (listed[-1].endswith("s") or without_s == listed):
                     continue
-                yield Span(first, last, number, distance, lookup[0], possessive)
+                yield TermSpan(first, last, number, distance, lookup[0], possessive)
 
     def questions(
-        self, text: str, words: Sequence[Word], limit: Callable[[int, int, int], float]
+        self,
+        text: str,
+        words: Sequence[TermWord],
+        limit: Callable[[int, int, int], float],
     ) -> list[Question]:
         """Return all spans of a text, with the sounds that are looked up.
 

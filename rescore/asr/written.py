@@ -15,7 +15,7 @@ from rescore.metrics.normalise import Normaliser
 
 
 @dataclass(slots=True, eq=False)
-class Piece:
+class WrittenPiece:
     """A stretch of a text, and the words that it is compared as."""
 
     text: str
@@ -32,21 +32,21 @@ class Piece:
     """Whether no blank stands before it, as between Chinese characters."""
 
     @property
-    def tokens(self) -> list[Token]:
+    def tokens(self) -> list[ComparedWord]:
         """The compared words of the piece; each word refers to the piece."""
-        return [Token.of(self, place) for place in range(len(self.words))]
+        return [ComparedWord.of(self, place) for place in range(len(self.words))]
 
 
-class Token(str):
+class ComparedWord(str):
     """A word as it is compared, with a reference to its piece of the text."""
 
     __slots__ = ("piece", "place")
-    piece: Piece
+    piece: WrittenPiece
     place: int
     """Among the words of the piece."""
 
     @classmethod
-    def of(cls, piece: Piece, place: int) -> Token:
+    def of(cls, piece: WrittenPiece, place: int) -> ComparedWord:
         """Return a word of a piece.
 
         Args:
@@ -64,7 +64,7 @@ class Token(str):
         return self.piece.text if len(self.piece.words) == 1 else str(self)
 
 
-def pieces_of(text: str, normaliser: Normaliser) -> list[Piece]:
+def pieces_of(text: str, normaliser: Normaliser) -> list[WrittenPiece]:
     """Return the pieces of a text from left to right: written words with their compared
     words.
 
@@ -75,13 +75,13 @@ def pieces_of(text: str, normaliser: Normaliser) -> list[Piece]:
         text: The text.
         normaliser: Says how words are compared.
     """
-    alone: list[Piece] = []
+    alone: list[WrittenPiece] = []
     apart: list[str] = []
     for word in text.split():
         glued = False
         for part in normaliser.split(word):
             words = _alone(normaliser, part)
-            alone.append(Piece(part, (part,), words, glued))
+            alone.append(WrittenPiece(part, (part,), words, glued))
             apart += words
             glued = True
     whole = normaliser(text)
@@ -99,7 +99,7 @@ def pieces_of(text: str, normaliser: Normaliser) -> list[Piece]:
     return pieces
 
 
-def _merged(pieces: Sequence[Piece], words: tuple[str, ...]) -> Piece:
+def _merged(pieces: Sequence[WrittenPiece], words: tuple[str, ...]) -> WrittenPiece:
     """Return neighbouring pieces of one written word each as one piece.
 
     Args:
@@ -110,10 +110,10 @@ def _merged(pieces: Sequence[Piece], words: tuple[str, ...]) -> Piece:
     for piece in pieces[1:]:
         text += piece.text if piece.glued else f" {piece.text}"
     written = tuple(piece.text for piece in pieces)
-    return Piece(text, written, words, pieces[0].glued)
+    return WrittenPiece(text, written, words, pieces[0].glued)
 
 
-def tokens_of(text: str, normaliser: Normaliser) -> list[Token]:
+def tokens_of(text: str, normaliser: Normaliser) -> list[ComparedWord]:
     """Return the words of a text as the normaliser returns them, each with its written
     form.
 
@@ -153,7 +153,7 @@ def _ends(
     return [ends.get(end) for end in accumulate(lengths)]
 
 
-def rewritten(tokens: Sequence[Token]) -> str:
+def rewritten(tokens: Sequence[ComparedWord]) -> str:
     """Return the text that tokens were made of, as it was written; of a piece that is
     not complete, the words.
 
@@ -177,7 +177,7 @@ def rewritten(tokens: Sequence[Token]) -> str:
     return text
 
 
-def _is_complete(piece: Piece, tokens: Sequence[Token]) -> bool:
+def _is_complete(piece: WrittenPiece, tokens: Sequence[ComparedWord]) -> bool:
     """Return whether tokens are all words of a piece in their order."""
     if len(tokens) != len(piece.words):
         return False

@@ -19,7 +19,7 @@ from rescore.tuning import Weights, suited
 
 
 @dataclass(frozen=True, kw_only=True)
-class Analysis(options.Lists, options.DetailsOutput):
+class AnalyseOptions(options.Lists, options.DetailsOutput):
     output: str | None = written_file(
         None, "Write the whole analysis as JSON.", "-o", "--output"
     )
@@ -27,7 +27,7 @@ class Analysis(options.Lists, options.DetailsOutput):
 
 @options.command("analyse", config=options.config("analyse"), inputs=options.NOT_HEARD)
 def command(
-    own: Analysis,
+    own: AnalyseOptions,
     weights: options.TunedWeights,
     config: RunConfig,
     inputs: options.InputOptions,

@@ -19,7 +19,7 @@ from click.shell_completion import CompletionItem
 from rescore.files import together
 from rescore.options import Declared, Field, Option, flattened, made, several
 from rescore.refusals import Typed, check_beside, check_files, check_needs
-from rescore.values import Kind, kind_of
+from rescore.values import ValueKind, kind_of
 
 LONG = 50
 """Columns that a list of names may take in the help before it goes into the text, which
@@ -215,7 +215,9 @@ def _help(entry: Field) -> str:
     return entry.about.help
 
 
-def _settings_of_flag(entry: Field, hint: Kind, names: Sequence[str]) -> dict[str, Any]:
+def _settings_of_flag(
+    entry: Field, hint: ValueKind, names: Sequence[str]
+) -> dict[str, Any]:
     """Return how click treats an option without a value."""
     if len(names) == 1 and names[0].startswith("--no-"):
         return {"is_flag": True, "callback": lambda ctx, param, value: not value}
@@ -224,7 +226,7 @@ def _settings_of_flag(entry: Field, hint: Kind, names: Sequence[str]) -> dict[st
     return {"is_flag": True, "default": entry.default}
 
 
-def _settings_of_value(entry: Field, hint: Kind) -> dict[str, Any]:
+def _settings_of_value(entry: Field, hint: ValueKind) -> dict[str, Any]:
     """Return how click treats an option with a value."""
     about = entry.about
     kind = hint.type

@@ -18,7 +18,7 @@ from rescore.reports.markup import checked_style
 
 
 @dataclass(frozen=True, kw_only=True)
-class Comparison(options.Lists):
+class CompareOptions(options.Lists):
     word_bonus: bool | None = option(
         None,
         "Tune a word bonus.  [default: for all models together, not for BLEU]",
@@ -59,7 +59,7 @@ class Comparison(options.Lists):
     config=options.config("compare"),
 )
 def command(
-    own: Comparison,
+    own: CompareOptions,
     lms: options.LanguageModelOptions,
     dev: options.DevLists,
     config: RunConfig,

@@ -37,7 +37,7 @@ def progress_bar(
     return LogProgress(total, label, unit)
 
 
-class Models:
+class SpeedOfModels:
     """The speed of each of several models, and the time that they need for the rest.
 
     Args:
@@ -89,7 +89,7 @@ class ModelProgress:
         models: The speeds of the models.
     """
 
-    def __init__(self, bar: tqdm | LogProgress, models: Models) -> None:
+    def __init__(self, bar: tqdm | LogProgress, models: SpeedOfModels) -> None:
         self._bar = bar
         self._models = models
 
@@ -114,7 +114,7 @@ class ModelProgress:
 class _Bar(tqdm):  # type: ignore[misc]
     """A bar at a terminal."""
 
-    models: Models | None = None
+    models: SpeedOfModels | None = None
     """The speeds of several models; None where there is one speed."""
 
     @property
@@ -150,7 +150,7 @@ def scoring_progress(
         sets: The lists of each set; None for no set.
     """
     if not config.lms:
-        yield ModelProgress(LogProgress(None, "", ""), Models(0, None))
+        yield ModelProgress(LogProgress(None, "", ""), SpeedOfModels(0, None))
         return
     hypotheses = 0
     for lists in sets:
@@ -161,7 +161,7 @@ def scoring_progress(
     if config.expands:
         total = None
     with progress_bar(total, f"score {', '.join(config.lms)}") as bar:
-        models = Models(number, total)
+        models = SpeedOfModels(number, total)
         if number > 1:
             bar.models = models
         yield ModelProgress(bar, models)
@@ -185,7 +185,7 @@ class LogProgress:
             label: The work.
             unit: The name of a thing.
         """
-        self.models: Models | None = None
+        self.models: SpeedOfModels | None = None
         """The speeds of several models; None where there is one speed."""
         self._total = total
         self._label = label

@@ -413,14 +413,14 @@ def recipe_command() -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Models(Declared):
+class ModelsOptions(Declared):
     common = True
 
     name: str | None = option(None, metavar="[NAME]", argument=True)
 
 
 @command("models")
-def models_command(own: Models) -> None:
+def models_command(own: ModelsOptions) -> None:
     """List the shipped models (size, language, training text, folder), or print the
     card of the model NAME.
 

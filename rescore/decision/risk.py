@@ -234,7 +234,7 @@ def least_expected(
     Of equals the more probable is taken, then the first.
 
     Args:
-        losses: Losses as in `rescore.tuning.objective.Objective`.
+        losses: Losses as in `rescore.tuning.objective.TuningObjective`.
         posteriors: For each point, posteriors of shape (lists, hypotheses).
         present: False after the end of a list, of shape (lists, hypotheses).
 

@@ -23,7 +23,7 @@ LEAST = 1e-4
 """The least probability of an alternative: confidences are rounded to 0."""
 
 
-class Reading(NamedTuple):
+class OcrReading(NamedTuple):
     """A text that a page gives for a line, a word or a letter."""
 
     text: str
@@ -122,7 +122,7 @@ _PAGE = re.compile(r"\.(?:hocr|html?|xml)(?:\.gz|\.xz)?$", re.IGNORECASE)
 # --- alternatives --------------------------------------------------------------------
 
 
-def _slot(readings: Iterable[Reading]) -> dict[str, float]:
+def _slot(readings: Iterable[OcrReading]) -> dict[str, float]:
     """Return readings of one place with their scores: logs of their confidences, or
     minus the logs of their ranks where one has no confidence. Of equal texts the best
     counts.
@@ -139,7 +139,7 @@ def _slot(readings: Iterable[Reading]) -> dict[str, float]:
 
 
 def _word(
-    chosen: str, letters: Sequence[Slot], others: Iterable[Reading], size: int
+    chosen: str, letters: Sequence[Slot], others: Iterable[OcrReading], size: int
 ) -> Slot:
     """Return the texts of a word.
 
@@ -243,7 +243,7 @@ def _hocr_word(word: Element, size: int) -> Slot:
         if _are_choices(group):
             letters.append(_slot(_choices(group)))
     chosen = _joined(own)
-    return _word(chosen, letters, [Reading(chosen, confidence)], size)
+    return _word(chosen, letters, [OcrReading(chosen, confidence)], size)
 
 
 def _with_alternatives(word: Element, size: int) -> Slot:
@@ -255,19 +255,21 @@ def _with_alternatives(word: Element, size: int) -> Slot:
         if isinstance(part, str):
             parts.append({part.strip(): 0.0})
         elif _is("alternatives")(part):
-            others = [Reading(_joined(one.text())) for one in part.within(_is("alt"))]
-            parts.append(_slot(others or [Reading("")]))
+            others = [
+                OcrReading(_joined(one.text())) for one in part.within(_is("alt"))
+            ]
+            parts.append(_slot(others or [OcrReading("")]))
         else:
             parts.append({_joined(part.text()): 0.0})
     chosen = "".join(next(iter(part)) for part in parts)
-    return _word(chosen, parts, [Reading(chosen)], size)
+    return _word(chosen, parts, [OcrReading(chosen)], size)
 
 
-def _choices(group: Element) -> Iterator[Reading]:
+def _choices(group: Element) -> Iterator[OcrReading]:
     """Yield the choices of a letter; the blank before a word is an empty text."""
     for choice in group.children():
         confidence = _confidence(_title(choice, _CHOICE), choice.place, 100)
-        yield Reading(choice.text().strip(), confidence)
+        yield OcrReading(choice.text().strip(), confidence)
 
 
 def _joined(text: str) -> str:
@@ -289,16 +291,16 @@ def _alto_word(word: Element, size: int) -> Slot:
     """Return the texts of a word of ALTO."""
     chosen = _joined(word.attributes.get("CONTENT", ""))
     confidence = _confidence(word.attributes.get("WC"), word.place)
-    readings = [Reading(chosen, confidence)]
+    readings = [OcrReading(chosen, confidence)]
     for other in word.children("ALTERNATIVE"):
-        readings.append(Reading(_joined(other.text())))
+        readings.append(OcrReading(_joined(other.text())))
     letters = []
     for glyph in word.children("Glyph"):
         letters.append(_slot(_variants(glyph)))
     return _word(chosen, letters, readings, size)
 
 
-def _variants(glyph: Element) -> Iterator[Reading]:
+def _variants(glyph: Element) -> Iterator[OcrReading]:
     """Yield the letter of a glyph, and its variants."""
     own = glyph.attributes.get("CONTENT", "")
     confidence = _confidence(glyph.attributes.get("GC"), glyph.place)
@@ -306,9 +308,9 @@ def _variants(glyph: Element) -> Iterator[Reading]:
     for variant in glyph.children("Variant"):
         text = variant.attributes.get("CONTENT") or variant.text().strip()
         of_variant = _confidence(variant.attributes.get("VC"), variant.place)
-        variants.append(Reading(text, of_variant))
+        variants.append(OcrReading(text, of_variant))
     if confidence is not None or own not in [one.text for one in variants]:
-        yield Reading(own, confidence)
+        yield OcrReading(own, confidence)
     yield from variants
 
 
@@ -345,7 +347,7 @@ def _page_word(word: Element, size: int) -> Slot:
     return _word(chosen, letters, readings, size)
 
 
-def _readings(element: Element) -> list[Reading]:
+def _readings(element: Element) -> list[OcrReading]:
     """Return the texts that stand directly in an element, by their index."""
     indexed = []
     for place, equivalent in enumerate(element.children("TextEquiv")):
@@ -354,7 +356,7 @@ def _readings(element: Element) -> list[Reading]:
         index = as_number(
             equivalent.attributes.get("index", "0"), equivalent.place, "index"
         )
-        indexed.append((index, place, Reading(_joined("".join(texts)), confidence)))
+        indexed.append((index, place, OcrReading(_joined("".join(texts)), confidence)))
     return [reading for _, _, reading in sorted(indexed)]
 
 

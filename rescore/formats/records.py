@@ -112,7 +112,7 @@ class Records(RowFormat):
             UserError: A record has no hypotheses, or a value of a wrong type.
         """
         named = Named.of(options.of(Fields).fields)
-        reading = Reading(self._name, named, source, options)
+        reading = RecordReader(self._name, named, source, options)
         objects = _with_keys(json_objects(source), named, source.name)
         yield from reading.all_rows(objects)
 
@@ -267,7 +267,7 @@ def _source(value: Any, place: str) -> str:
 # --- a record as rows ----------------------------------------------------------------
 
 
-class Reading:
+class RecordReader:
     """Reads the records of one file.
 
     Args:

@@ -16,7 +16,7 @@ from rescore.errors import UserError, counted
 from rescore.files import opened
 from rescore.formats.fields import TextOfUtterance, fields_of
 from rescore.formats.objects import COMMAS, TABS, Delimited, Object
-from rescore.formats.records import GENERIC, Reading, text_of
+from rescore.formats.records import GENERIC, RecordReader, text_of
 from rescore.formats.roles import (
     NAMES_OF_SYSTEMS,
     ROLES,
@@ -328,7 +328,7 @@ def _two_meanings(role: str, columns: Sequence[str], read: str | None) -> InputP
     )
 
 
-class _Cells(Reading):
+class _Cells(RecordReader):
     """Reads the rows of a table as records.
 
     Args:

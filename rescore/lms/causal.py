@@ -16,7 +16,7 @@ from rescore.lms.scorers import (
     Encoded,
     NetworkScorer,
     Request,
-    Span,
+    TokenSpan,
     Window,
     batches,
     padded,
@@ -262,7 +262,7 @@ def as_request(
         lowest = min(parents)
         for path, nodes in tree.scored:
             values = [len(targets) + node - first for node in nodes]
-            spans.append(Span(path.sentence, path.first, values))
+            spans.append(TokenSpan(path.sentence, path.first, values))
         rows += [len(at) + parent - lowest for parent in parents]
         targets += tree.tokens[first:]
         at += range(row * width + lowest, row * width + tree.size)

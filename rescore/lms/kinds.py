@@ -26,8 +26,7 @@ from rescore.parts import KINDS, resolve
 if TYPE_CHECKING:
     from rescore.lms.networks import Network
     from rescore.lms.options import TrainingOptions
-    from rescore.lms.scorers import Network as ScoredNetwork
-    from rescore.lms.scorers import NetworkScorer
+    from rescore.lms.scorers import NetworkScorer, ScoredNetwork
     from rescore.lms.tokenizer import Tokenizer
     from rescore.lms.training.objectives import Objective, Task
     from rescore.lms.training.options import TrainingData

@@ -12,10 +12,10 @@ from rescore.lms.base import Spec
 from rescore.lms.fast import Batch
 from rescore.lms.scorers import (
     Encoded,
-    Network,
     NetworkScorer,
     Request,
-    Span,
+    ScoredNetwork,
+    TokenSpan,
     batches,
     padded,
 )
@@ -45,7 +45,7 @@ Copies = dict[Masked, list[Prediction]]
 """All that is predicted from each copy."""
 
 
-def masked_scorer(spec: Spec, network: Network) -> NetworkScorer:
+def masked_scorer(spec: Spec, network: ScoredNetwork) -> NetworkScorer:
     """Return the scorer of a masked model; with `intact`, the scorer without masks.
 
     Args:
@@ -117,7 +117,7 @@ class MaskedScorer(NetworkScorer):
             at.append(row * tokens.shape[1] + copy.position)
             for prediction in predictions:
                 value = slice(len(targets), len(targets) + 1)
-                spans.append(Span(prediction.sentence, prediction.place, value))
+                spans.append(TokenSpan(prediction.sentence, prediction.place, value))
                 rows.append(row)
                 targets.append(prediction.token)
         return Request(

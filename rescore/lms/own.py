@@ -24,7 +24,7 @@ from rescore.lms.scorers import ANY_DEPTH, CONTEXT_TOKEN, Encoded, NetworkScorer
 
 
 class OwnNetwork:
-    """A model folder (rescore/lms/checkpoint.py) as a `rescore.lms.scorers.Network`."""
+    """A model folder (rescore/lms/checkpoint.py), as scorers need it."""
 
     context: tuple[int, int] = (0, 0)
     """The number of neighbours that it reads before and after a text."""

@@ -63,7 +63,7 @@ class Encoded(NamedTuple):
         return slice(own[0], own[-1] + 1)
 
 
-class Network(Protocol):
+class ScoredNetwork(Protocol):
     """The interface of a network and its tokenizer for scorers."""
 
     precision: str
@@ -146,7 +146,7 @@ class Window(NamedTuple):
     """The place of the first scored token in the sentence."""
 
 
-class Span(NamedTuple):
+class TokenSpan(NamedTuple):
     """The destination of values: the tokens of a sentence from `first` on."""
 
     sentence: int
@@ -158,14 +158,14 @@ class Span(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A batch, the requested predictions (as in `Network.log_probs`), and their
+    """A batch, the requested predictions (as in `ScoredNetwork.log_probs`), and their
     destinations.
     """
 
     batch: Batch
     rows: Tensor
     targets: Tensor
-    spans: list[Span]
+    spans: list[TokenSpan]
 
 
 class NetworkScorer(Streamed):
@@ -190,7 +190,7 @@ class NetworkScorer(Streamed):
     beside = ""
     """The name, in messages, of what it reads beside a text."""
 
-    def __init__(self, name: str, network: Network) -> None:
+    def __init__(self, name: str, network: ScoredNetwork) -> None:
         """Make the scorer of a network.
 
         Args:
@@ -349,7 +349,7 @@ class NetworkScorer(Streamed):
             begin = row * tokens.shape[1]
             at += range(begin + window.scored.start, begin + window.scored.stop)
             values = slice(len(targets), len(at))
-            spans.append(Span(window.sentence, window.first, values))
+            spans.append(TokenSpan(window.sentence, window.first, values))
             targets += window.tokens[window.scored]
         return Request(
             Batch(tokens, lengths, torch.tensor(at)),

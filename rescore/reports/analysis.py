@@ -32,7 +32,7 @@ from rescore.reports.figures import (
     MIXTURE,
     SIGNIFICANT,
     Figures,
-    Row,
+    MeasuredRow,
     sign,
     summed,
 )
@@ -215,7 +215,7 @@ def analyse(
     return analysis
 
 
-def system_rows(figures: Figures) -> list[Row]:
+def system_rows(figures: Figures) -> list[MeasuredRow]:
     """Return the figures of each of the systems that wrote the lists, alone; empty for
     lists of one system.
     """
@@ -226,7 +226,9 @@ def system_rows(figures: Figures) -> list[Row]:
     return rows
 
 
-def best_system(figures: Figures, systems: Sequence[Row], chosen: Choice) -> Row:
+def best_system(
+    figures: Figures, systems: Sequence[MeasuredRow], chosen: Choice
+) -> MeasuredRow:
     """Return the row of the best system.
 
     Args:

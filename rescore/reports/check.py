@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from rescore.columns import Column
-from rescore.reports.outputs import Output, Systems
+from rescore.reports.outputs import MeasuredOutputs, Output
 from rescore.reports.records import CHOICES, MetricResult, Record
 from rescore.reports.summary import REFERENCE_SIZES
 from rescore.signature import DIGITS, Signature, parse
@@ -70,7 +70,7 @@ def compare(golden: Record, now: Record, tolerance: float) -> list[Finding]:
 
 
 def compare_reports(
-    golden: Sequence[Systems], now: Sequence[Systems], tolerance: float
+    golden: Sequence[MeasuredOutputs], now: Sequence[MeasuredOutputs], tolerance: float
 ) -> list[Finding]:
     """Return the comparison of two reports of `rescore eval`, each with a record for
     each metric. Outputs are matched by their names.
@@ -89,12 +89,14 @@ def compare_reports(
     return findings
 
 
-def _metrics(reports: Sequence[Systems]) -> str:
+def _metrics(reports: Sequence[MeasuredOutputs]) -> str:
     """Return the names of the metrics of a report."""
     return ", ".join(report.metric for report in reports)
 
 
-def _output_figures(old: Systems, new: Systems, tolerance: float) -> Iterator[Finding]:
+def _output_figures(
+    old: MeasuredOutputs, new: MeasuredOutputs, tolerance: float
+) -> Iterator[Finding]:
     """Yield the comparison of the outputs under one metric, and of its settings."""
     pairs, other = _paired(old.systems, new.systems)
     for before, after in pairs:

@@ -26,7 +26,7 @@ from rescore.reports.figures import (
     ORACLE,
     SIGNIFICANT,
     Figures,
-    Row,
+    MeasuredRow,
     Shown,
     interval_cell,
     sign,
@@ -60,7 +60,7 @@ JSON = "json"
 
 
 @dataclass(slots=True)
-class Compared(Row):
+class Compared(MeasuredRow):
     """One model, or several together, on test lists."""
 
     dev: float = 0.0
@@ -373,7 +373,7 @@ def _mark_as_good(
         row.is_best = p >= SIGNIFICANT
 
 
-def _compared(entry: Entry, measured: Row, result: Comparison) -> Compared:
+def _compared(entry: Entry, measured: MeasuredRow, result: Comparison) -> Compared:
     """Return the row of an entry, from its measured texts."""
     row = Compared(**asdict(measured))
     row.weights = entry.decided.weights.weights

@@ -2,8 +2,8 @@
 of all reports.
 
 A `Figures` object has lists and a metric. It measures any choice of texts for the
-lists: its method `row` returns a `Row`, which all tables of reports are made of. `sign`
-returns the signature of the figures.
+lists: its method `row` returns a `MeasuredRow`, of which all tables of reports are
+made. `sign` returns the signature of the figures.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def interval_cell(interval: tuple[float, float] | None) -> str:
 
 
 @dataclass(slots=True)
-class Row:
+class MeasuredRow:
     """One text for each utterance, measured: a row of a table."""
 
     name: str
@@ -244,7 +244,7 @@ class Figures:
         choice: Choice,
         against: Choice | None = None,
         interval: bool = True,
-    ) -> Row:
+    ) -> MeasuredRow:
         """Return the figures of a choice.
 
         Args:
@@ -255,7 +255,7 @@ class Figures:
         """
         sums = summed(choice)
         rows = [text.counts for text in choice]
-        row = Row(
+        row = MeasuredRow(
             name=name,
             metric=self.metric.name,
             value=value(self.metric, sums),

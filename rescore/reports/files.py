@@ -12,7 +12,7 @@ import msgspec
 from rescore.errors import UserError
 from rescore.files import name_of_set, parsed, read_json
 from rescore.parts import METRICS
-from rescore.reports.outputs import Systems
+from rescore.reports.outputs import MeasuredOutputs
 from rescore.reports.records import CHOICES, SCHEMA, MetricResult, Record
 from rescore.reports.results import Results
 from rescore.signature import parse
@@ -36,7 +36,7 @@ OF_EVAL = {"metric", "signature", "systems", "test"}
 """Keys of a report of `rescore eval`."""
 
 
-def read_outputs(path: Path) -> list[Systems] | None:
+def read_outputs(path: Path) -> list[MeasuredOutputs] | None:
     """Return a report of `rescore eval`, with a record for each metric; None if the
     file has none.
 
@@ -60,7 +60,7 @@ def read_outputs(path: Path) -> list[Systems] | None:
         metric = METRICS.known(str(record["metric"]))
         if metric:
             record.setdefault("higher_is_better", METRICS[metric].higher_is_better)
-        report = parsed(record, Systems, str(path))
+        report = parsed(record, MeasuredOutputs, str(path))
         try:
             parse(report.signature)
         except UserError as error:
@@ -85,7 +85,7 @@ def read_each(path: Path) -> list[Record]:
     return as_records(reports, name_of_set(str(path)))
 
 
-def as_records(reports: Sequence[Systems], dataset: str) -> list[Record]:
+def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]:
     """Return outputs as the results of runs: the first output is the first pass.
 
     Args:
@@ -112,7 +112,7 @@ def as_records(reports: Sequence[Systems], dataset: str) -> list[Record]:
     return records
 
 
-def _as_result(report: Systems, name: str) -> MetricResult:
+def _as_result(report: MeasuredOutputs, name: str) -> MetricResult:
     """Return an output, and the first output, as what a run has of a metric."""
     first = report.systems[0].row(report.metric)
     (own,) = (output for output in report.systems if output.name == name)

@@ -31,7 +31,7 @@ the level.
 """
 
 
-class Best(str):
+class BestCell(str):
     """A cell with the best figure of its column: bold where a style can."""
 
 
@@ -41,7 +41,7 @@ def mark_best(
     higher_is_better: bool,
     as_good: Collection[str] = (),
 ) -> None:
-    """Make the best figure of a column a `Best`, in each row that has it.
+    """Make the best figure of a column a `BestCell`, in each row that has it.
 
     No figure is the best one if all rows have the same figure.
 
@@ -50,7 +50,7 @@ def mark_best(
         column: The place of the column in the rows.
         higher_is_better: Whether the highest figure is the best one.
         as_good: Names of rows (their first cells) whose figure does not differ
-            significantly from the best one; it becomes a `Best`, too.
+            significantly from the best one; it becomes a `BestCell`, too.
     """
     figures = []
     for row in rows:
@@ -62,7 +62,7 @@ def mark_best(
     best = max(distinct) if higher_is_better else min(distinct)
     for row, figure in zip(rows, figures, strict=True):
         if figure == best or row[0] in as_good:
-            row[column] = Best(row[column])
+            row[column] = BestCell(row[column])
 
 
 def markdown(rows: Cells) -> str:
@@ -80,7 +80,7 @@ def markdown(rows: Cells) -> str:
 def _markdown_cell(cell: str) -> str:
     """Return a cell, none of it a mark of Markdown."""
     escaped = one_line(cell).replace("\\", "\\\\").replace("|", "\\|")
-    if isinstance(cell, Best):
+    if isinstance(cell, BestCell):
         return f"**{escaped}**"
     return escaped
 
@@ -145,7 +145,7 @@ def _latex_figure(cell: str) -> str:
     escaped = re.sub(r"(?<![\d-])-(?=\d)", "$-$", escaped)
     escaped = escaped.replace(MARKS[0], r"$^{\dagger}$")
     escaped = escaped.replace(MARKS[1], r"$^{\ddagger}$")
-    if isinstance(cell, Best):
+    if isinstance(cell, BestCell):
         return rf"\textbf{{{escaped}}}"
     return escaped
 
@@ -191,7 +191,7 @@ def _html_row(tag: str, row: Sequence[str], of_words: Collection[int]) -> str:
         elif cell.endswith(" worse"):
             style = ' class="worse"'
         content = escape(cell)
-        if isinstance(cell, Best):
+        if isinstance(cell, BestCell):
             content = f"<b>{content}</b>"
         cells.append(f"<{tag}{style}>{content}</{tag}>")
     return f"<tr>{''.join(cells)}</tr>"

@@ -20,7 +20,7 @@ from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList, content_hash, hash_of_set
 from rescore.parts import TESTS
 from rescore.reports.details import details
-from rescore.reports.figures import SHORT, Figures, Row, sign
+from rescore.reports.figures import SHORT, Figures, MeasuredRow, sign
 from rescore.reports.groups import Groups, grouped, render
 from rescore.signature import number_of
 from rescore.styles import figure, p_value, text
@@ -59,7 +59,7 @@ class Output:
     """Utterances with an error; for error rates only."""
 
     @classmethod
-    def of(cls, row: Row, utterances: int, oracle: float | None) -> Output:
+    def of(cls, row: MeasuredRow, utterances: int, oracle: float | None) -> Output:
         """Return a measured row as an output.
 
         Args:
@@ -87,14 +87,14 @@ class Output:
             return None
         return self.low, self.high
 
-    def row(self, metric: str) -> Row:
+    def row(self, metric: str) -> MeasuredRow:
         """Return the output as a row of tables.
 
         Args:
             metric: The name of the metric.
         """
         value = math.nan if self.value is None else self.value
-        return Row(
+        return MeasuredRow(
             self.name,
             metric,
             value,
@@ -106,7 +106,7 @@ class Output:
 
 
 @dataclass(slots=True)
-class Systems:
+class MeasuredOutputs:
     """Outputs under one metric: a report of `rescore eval`."""
 
     metric: str
@@ -132,7 +132,7 @@ def compare_outputs(
     metric: Metric,
     test: PairedTest | None = None,
     by: str | None = None,
-) -> Systems:
+) -> MeasuredOutputs:
     """Return the figures of several outputs for the same utterances, each with a
     p-value against the first.
 
@@ -178,7 +178,7 @@ def compare_outputs(
     groups = None
     if by is not None:
         groups = grouped(by, [metric], base_lists, texts_of_output)
-    return Systems(
+    return MeasuredOutputs(
         metric.name, str(signature), metric.higher_is_better, measured, used, groups
     )
 
@@ -296,7 +296,7 @@ def _not_the_same(
     )
 
 
-def record_of(every: Sequence[Systems]) -> Any:
+def record_of(every: Sequence[MeasuredOutputs]) -> Any:
     """Return what JSON has of outputs: one object; of several metrics a list of
     objects.
 
@@ -320,7 +320,7 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     return dict(zip(names, found or names, strict=True))
 
 
-def render_systems(every: Sequence[Systems]) -> str:
+def render_systems(every: Sequence[MeasuredOutputs]) -> str:
     """Return a table with a row for each output, then the signature. Several metrics
     are one table with a row for each output under each metric.
 
@@ -337,7 +337,7 @@ def render_systems(every: Sequence[Systems]) -> str:
     return "\n".join([*tables, *(systems.signature for systems in every)])
 
 
-def _rows(every: Sequence[Systems]) -> Iterator[list[str]]:
+def _rows(every: Sequence[MeasuredOutputs]) -> Iterator[list[str]]:
     """Yield the cells of the table of `render_systems`: the head line, then the rows.
     A metric lacks counts that another metric has.
     """

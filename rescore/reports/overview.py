@@ -20,13 +20,13 @@ from rescore.reports.figures import (
     MIXTURE,
     ORACLE,
     SIGNIFICANT,
-    Row,
+    MeasuredRow,
     Shown,
     interval_cell,
 )
 from rescore.reports.markup import (
     MARKS,
-    Best,
+    BestCell,
     latex_note,
     mark_best,
     signature_lines,
@@ -274,7 +274,7 @@ def espnet(
     return tables
 
 
-def _figures(row: Row, utterances: int, shown: Shown) -> list[str]:
+def _figures(row: MeasuredRow, utterances: int, shown: Shown) -> list[str]:
     """Return the cells of a row between its name and its p-value."""
     if not _counts_errors(row):
         return [f"{utterances}", *row.cells([])[1:]]
@@ -284,7 +284,7 @@ def _figures(row: Row, utterances: int, shown: Shown) -> list[str]:
     return cells
 
 
-def _counts_errors(row: Row) -> bool:
+def _counts_errors(row: MeasuredRow) -> bool:
     """Return whether the value is an error rate: substitutions, deletions and
     insertions as a share of the references.
     """
@@ -292,7 +292,7 @@ def _counts_errors(row: Row) -> bool:
     return has_units and row.counts.keys() >= ERRORS
 
 
-def _shares(row: Row, utterances: int) -> list[str]:
+def _shares(row: MeasuredRow, utterances: int) -> list[str]:
     """Return the cells of `ERROR_HEAD` from `Wrd` to `S.Err`."""
     units = next(row.counts[unit] for unit in UNITS if unit in row.counts)
     substitutions = row.counts["substitutions"]
@@ -321,7 +321,7 @@ def paper(results: Sequence[Record], shown: Shown, marked: bool) -> list[list[st
     set and metric.
 
     The first pass and the oracle stand on top. The best figure of each set, apart from
-    the oracle, is a `Best`.
+    the oracle, is a `BestCell`.
     A marked figure has one of `MARKS` if it differs significantly from the first pass,
     and `worse` if it is worse then.
 
@@ -377,9 +377,9 @@ def _add_marks(
 
 
 def _with_mark(cell: str, mark: str) -> str:
-    """Return a cell with a mark behind its figure; a `Best` stays a `Best`."""
-    if isinstance(cell, Best):
-        return Best(cell + mark)
+    """Return a cell with a mark behind its figure; a `BestCell` stays a `BestCell`."""
+    if isinstance(cell, BestCell):
+        return BestCell(cell + mark)
     return cell + mark
 
 

@@ -13,7 +13,7 @@ from rescore.decision.mixture import Mixture
 from rescore.errors import counted
 from rescore.metrics.base import is_better
 from rescore.parts import BEST
-from rescore.reports.figures import FIRST, MIXTURE, SIGNIFICANT, Row
+from rescore.reports.figures import FIRST, MIXTURE, SIGNIFICANT, MeasuredRow
 from rescore.reports.groups import Groups
 from rescore.tuning.components import ToolkitScore
 from rescore.tuning.weights import FoldWeights, Unproven, Weights
@@ -93,18 +93,18 @@ class MetricResult:
         ),
     ] = None
     best_system: Annotated[
-        Row | None,
+        MeasuredRow | None,
         described(
             "The figures of the best of several systems; its p_value is against"
             " reranked."
         ),
     ] = None
 
-    systems: Annotated[list[Row], described("Each of several systems, alone.")] = field(
-        default_factory=list
-    )
+    systems: Annotated[
+        list[MeasuredRow], described("Each of several systems, alone.")
+    ] = field(default_factory=list)
     equal_votes: Annotated[
-        Row | None,
+        MeasuredRow | None,
         described("The same decision with equal votes; p_value is against reranked."),
     ] = None
     votes: Annotated[
@@ -143,9 +143,9 @@ class MetricResult:
             return self.first_output
         return MIXTURE if self.best_system else FIRST
 
-    def row(self, choice: str) -> Row:
+    def row(self, choice: str) -> MeasuredRow:
         """One of `CHOICES`."""
-        return Row(
+        return MeasuredRow(
             name=self.baseline if choice == "first_pass" else choice,
             metric=self.metric,
             value=getattr(self, choice),

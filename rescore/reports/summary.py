@@ -13,7 +13,7 @@ from rescore.errors import counted
 from rescore.metrics import Metric
 from rescore.parts import METRICS
 from rescore.reports import groups
-from rescore.reports.figures import FIRST, SHORT, Row
+from rescore.reports.figures import FIRST, SHORT, MeasuredRow
 from rescore.reports.records import Dev, MetricResult, Record
 from rescore.styles import figure, p_phrase, text
 from rescore.tuning.phrases import (
@@ -38,7 +38,7 @@ def cells(measured: MetricResult) -> list[list[str]]:
     return [head, *(row.cells(names) for row in _rows(measured))]
 
 
-def _rows(measured: MetricResult) -> Iterator[Row]:
+def _rows(measured: MetricResult) -> Iterator[MeasuredRow]:
     """Yield the rows of a table, in their order. Those of several systems are the
     systems, their mixture, and decisions by votes.
     """
@@ -56,7 +56,9 @@ def _rows(measured: MetricResult) -> Iterator[Row]:
         yield replace(measured.best_system, name=name)
     yield measured.row("oracle")
     if measured.own_oracle is not None:
-        yield Row("oracle of the toolkit's own", measured.metric, measured.own_oracle)
+        yield MeasuredRow(
+            "oracle of the toolkit's own", measured.metric, measured.own_oracle
+        )
     yield measured.row("reranked")
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from rescore.errors import UserError, counted
 from rescore.lms import LanguageModel, Question, record_of
 from rescore.lms.fast import Batch
-from rescore.lms.scorers import Network, NetworkScorer
+from rescore.lms.scorers import NetworkScorer, ScoredNetwork
 from rescore.nbest import NbestList, in_parts
 from rescore.reports.perplexity import questions
 from rescore.signature import Signature
@@ -29,7 +29,7 @@ CHUNK = 200
 Flags = npt.NDArray[np.bool_]
 
 
-class PredictingNetwork(Network, Protocol):
+class PredictingNetwork(ScoredNetwork, Protocol):
     """A network that names its most probable tokens."""
 
     def best(self, batch: Batch) -> Tensor:

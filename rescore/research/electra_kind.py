@@ -17,7 +17,7 @@ from rescore.lms.training.options import MaskingOptions, model_folder
 from rescore.options import DIGITS, option, read_file
 
 if TYPE_CHECKING:
-    from rescore.lms.scorers import Network
+    from rescore.lms.scorers import ScoredNetwork
     from rescore.lms.tokenizer import Tokenizer
     from rescore.research.electra import ElectraScorer, ReplacedTokenDetection
 
@@ -131,7 +131,7 @@ class ElectraKind(NeuralKind):
             confusions = Confusions.read(options.confusions, tokenizer)
         return ReplacedTokenDetection(positions, generator, confusions)
 
-    def scorer(self, spec: Spec, network: Network) -> ElectraScorer:
+    def scorer(self, spec: Spec, network: ScoredNetwork) -> ElectraScorer:
         from rescore.research.electra import ElectraScorer
 
         return ElectraScorer(spec.name, network)

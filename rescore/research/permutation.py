@@ -22,7 +22,7 @@ from torch import Tensor
 
 from rescore.lms.base import Capabilities, Question, TokenScores, Values
 from rescore.lms.networks import TTA
-from rescore.lms.scorers import Encoded, Network, NetworkScorer
+from rescore.lms.scorers import Encoded, NetworkScorer, ScoredNetwork
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.objectives import Example, Objective, inner_positions
 
@@ -80,7 +80,7 @@ class PermutationScorer(NetworkScorer):
     capabilities = Capabilities(vectors=True)
 
     def __init__(
-        self, kind: str, network: Network, orders: int = 1, seed: int = 0
+        self, kind: str, network: ScoredNetwork, orders: int = 1, seed: int = 0
     ) -> None:
         """Make a scorer.
 

@@ -10,7 +10,7 @@ from rescore.lms.base import Capabilities, Spec
 from rescore.lms.kinds import NeuralKind
 
 if TYPE_CHECKING:
-    from rescore.lms.scorers import Network
+    from rescore.lms.scorers import ScoredNetwork
     from rescore.lms.tokenizer import Tokenizer
     from rescore.research.permutation import (
         PermutationLanguageModelling,
@@ -36,7 +36,7 @@ class PermutationKind(NeuralKind):
 
         return PermutationLanguageModelling(tokenizer)
 
-    def scorer(self, spec: Spec, network: Network) -> PermutationScorer:
+    def scorer(self, spec: Spec, network: ScoredNetwork) -> PermutationScorer:
         from rescore.research.permutation import PermutationScorer
 
         orders = spec.number("orders", 1)

@@ -20,8 +20,14 @@ from torch import Tensor
 from rescore.columns import Column
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, record_of, without_context
-from rescore.lms.scorers import Encoded, NetworkScorer, batches, padded, windows
-from rescore.lms.scorers import Network as ScoredNetwork
+from rescore.lms.scorers import (
+    Encoded,
+    NetworkScorer,
+    ScoredNetwork,
+    batches,
+    padded,
+    windows,
+)
 from rescore.research.vector_options import VectorOptions
 
 Vectors = npt.NDArray[np.float32]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rescore.tuning.line import Flags, Floats, best_interval
-from rescore.tuning.objective import MAX_SQUARED, Objective, side_by_side
+from rescore.tuning.objective import MAX_SQUARED, TuningObjective, side_by_side
 
 SHARPNESS = (4.0, 16.0)
 """Scales of the posteriors under which the gradient of the best score is taken, in
@@ -17,7 +17,7 @@ units of 1 / standard deviation.
 """
 
 
-def climb(objective: Objective, point: Floats) -> Floats:
+def climb(objective: TuningObjective, point: Floats) -> Floats:
     """Return the point that is reached by moves along lines, as long as a move improves
     the value.
 
@@ -36,7 +36,7 @@ def climb(objective: Objective, point: Floats) -> Floats:
 
 
 def _best_move(
-    objective: Objective, point: Floats, value: float
+    objective: TuningObjective, point: Floats, value: float
 ) -> tuple[float, Floats] | None:
     """Return the value and the place of the best move from a point; None if no move is
     better than the value there.
@@ -84,7 +84,7 @@ def coordinate(
 
 
 def _lines(
-    objective: Objective, point: Floats
+    objective: TuningObjective, point: Floats
 ) -> Iterator[tuple[Floats, Floats, float, float]]:
     """Yield lines through a point: the whole line of each coordinate, then parts of the
     lines along gradients.
@@ -119,7 +119,7 @@ def _lines(
             yield point, direction, low, high
 
 
-def gradient(objective: Objective, point: Floats) -> Floats:
+def gradient(objective: TuningObjective, point: Floats) -> Floats:
     """Return the direction in which the expected loss under the posteriors of a point
     falls fastest.
 
@@ -142,7 +142,7 @@ def gradient(objective: Objective, point: Floats) -> Floats:
     return np.array([-(slope * values).sum() for values in features])
 
 
-def _losses(objective: Objective) -> Floats:
+def _losses(objective: TuningObjective) -> Floats:
     """Return the losses (lists, hypotheses); 0 after the end of a list."""
     number = objective.statistics.shape[-1]
     losses = objective.metric.losses(objective.statistics.reshape(-1, number))
@@ -150,7 +150,7 @@ def _losses(objective: Objective) -> Floats:
     return side_by_side(np.where(objective.present, losses, 0.0))
 
 
-def _finite_features(objective: Objective) -> list[Floats]:
+def _finite_features(objective: TuningObjective) -> list[Floats]:
     """Return the features (lists, hypotheses) of each column; 0 for impossible
     hypotheses.
     """
@@ -158,7 +158,7 @@ def _finite_features(objective: Objective) -> list[Floats]:
     return [np.where(np.isfinite(values), values, 0.0) for values in columns]
 
 
-def reach_of(objective: Objective) -> float:
+def reach_of(objective: TuningObjective) -> float:
     """Return the largest weight of a free column that a search tries: it outweighs any
     difference of scores.
     """

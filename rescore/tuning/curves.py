@@ -17,7 +17,7 @@ from rescore.decision.rules import candidates
 from rescore.metrics.base import Metric
 from rescore.nbest import NbestList
 from rescore.tuning.climb import coordinate
-from rescore.tuning.objective import Objective
+from rescore.tuning.objective import TuningObjective
 from rescore.tuning.weights import Weights
 
 
@@ -55,7 +55,7 @@ def curves(
     lists = [candidates(nbest, excluded) for nbest in lists]
     bounded = {FIRST_PASS, *columns}.difference(units())
     free = [name for name in weights if name not in bounded]
-    objective = Objective.of(
+    objective = TuningObjective.of(
         metric, lists, [FIRST_PASS, *columns, *free], free, standardise=False
     )
     point = objective.point(weights)

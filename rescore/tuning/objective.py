@@ -132,7 +132,7 @@ def by_content(features: Floats, present: Flags) -> list[int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Objective:
+class TuningObjective:
     """The metric of the chosen texts as a function of a point: weights of standardised
     columns, of shape (columns,).
 
@@ -186,7 +186,7 @@ class Objective:
         free: Sequence[str] = (),
         standardise: bool = True,
         kept: Sequence[Indices] | None = None,
-    ) -> Objective:
+    ) -> TuningObjective:
         """Return the objective on lists with references.
 
         Args:
@@ -228,13 +228,13 @@ class Objective:
             np.ones(len(lists), dtype=np.int64),
         )
 
-    def sample(self, random: np.random.Generator) -> Objective:
+    def sample(self, random: np.random.Generator) -> TuningObjective:
         """Return the objective on as many lists, drawn with replacement."""
         number = len(self.times)
         drawn = random.integers(0, number, number)
         return replace(self, times=np.bincount(drawn, minlength=number))
 
-    def over(self, columns: Sequence[str]) -> Objective:
+    def over(self, columns: Sequence[str]) -> TuningObjective:
         """Return the objective over some of its columns, in the order given."""
         keep = [self.columns.index(name) for name in columns]
         return replace(
@@ -345,7 +345,7 @@ class Objective:
         shares = [self.posteriors(point) for point in points]
         return least_expected(self.losses, shares, self.present)
 
-    def once(self, name: str, compute: Callable[[Objective], Any]) -> Any:
+    def once(self, name: str, compute: Callable[[TuningObjective], Any]) -> Any:
         """Return the result of a function of this objective, computed once.
 
         Args:
@@ -374,7 +374,7 @@ class Objective:
         """
         ends = np.array([low, high])
         key = b"".join(part.tobytes() for part in (start, direction, ends))
-        front: Objective = self.once("front", _front)
+        front: TuningObjective = self.once("front", _front)
         if key not in self.envelopes:
             if len(self.envelopes) == CACHED_LINES:
                 self.envelopes.clear()
@@ -405,13 +405,13 @@ class Objective:
         return np.array([weights.get(name, 0.0) for name in self.columns]) * self.units
 
 
-def _by_column(objective: Objective) -> list[Floats]:
+def _by_column(objective: TuningObjective) -> list[Floats]:
     """Return the features (lists, hypotheses) of each column, fast to add."""
     columns = np.moveaxis(objective.features, -1, 0)
     return [side_by_side(column) for column in columns]
 
 
-def _front(objective: Objective) -> Objective:
+def _front(objective: TuningObjective) -> TuningObjective:
     """Return the objective without hypotheses of long lists that no weights can choose.
 
     Another hypothesis has equal values in the free columns and higher values in all

@@ -15,7 +15,7 @@ from rescore.decision.risk import MULTIPLIED
 from rescore.decision.rules import Losses, combine
 from rescore.nbest import NbestList, in_tie_order, ranking
 from rescore.tuning.line import Floats, Indices
-from rescore.tuning.objective import LONG, Objective, spreads
+from rescore.tuning.objective import LONG, TuningObjective, spreads
 
 log = logging.getLogger(__name__)
 
@@ -79,17 +79,17 @@ def are_deep(lists: Sequence[NbestList]) -> bool:
 
 def deciding_by(
     losses: Losses,
-    objective: Objective,
+    objective: TuningObjective,
     lists: Sequence[NbestList],
     kept: Sequence[Indices] | None = None,
-) -> Objective:
+) -> TuningObjective:
     """Return the objective of the same columns for the least expected loss.
 
     Args:
         losses: The losses of the decision rule.
         objective: An objective for the best score.
         lists: The lists of the objective.
-        kept: The indices of the hypotheses of the objective, as in `Objective.of`.
+        kept: The indices of its hypotheses, as in `TuningObjective.of`.
     """
     lists = [in_tie_order(nbest) for nbest in lists]
     longest = LIKELY if are_deep(lists) else LONG
@@ -132,7 +132,7 @@ def _together(losses: Sequence[Any], longest: int) -> Floats | Sequence[Any]:
     return every
 
 
-def equal_weights(objective: Objective) -> Floats:
+def equal_weights(objective: TuningObjective) -> Floats:
     """Return the point (columns,) with equal weights of all language models.
 
     Their weights, of standardised columns, are together half of the first pass's
@@ -146,7 +146,7 @@ def equal_weights(objective: Objective) -> Floats:
 
 
 def search(
-    objective: Objective, starts: Sequence[Floats], only_scale: bool = False
+    objective: TuningObjective, starts: Sequence[Floats], only_scale: bool = False
 ) -> Floats:
     """Return the best point that a pattern search reaches from the best of its starting
     points.
@@ -180,7 +180,7 @@ def search(
     return point
 
 
-def scaled(objective: Objective, point: Floats) -> list[Floats]:
+def scaled(objective: TuningObjective, point: Floats) -> list[Floats]:
     """Return starting points in the direction of a point, for all `STARTING_SCALES`;
     none if only free columns have a weight there.
     """
@@ -191,7 +191,7 @@ def scaled(objective: Objective, point: Floats) -> list[Floats]:
     return [scale / unit * point for scale in STARTING_SCALES]
 
 
-def _around(objective: Objective, point: Floats, step: float) -> Iterator[Floats]:
+def _around(objective: TuningObjective, point: Floats, step: float) -> Iterator[Floats]:
     """Yield the neighbours of a point: all its numbers are made larger or smaller, then
     each single number is changed.
 

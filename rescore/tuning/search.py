@@ -23,7 +23,7 @@ from rescore.pace import paced
 from rescore.tuning import pattern
 from rescore.tuning.climb import climb
 from rescore.tuning.line import Floats, Indices, best_interval
-from rescore.tuning.objective import Objective
+from rescore.tuning.objective import TuningObjective
 from rescore.tuning.weights import ERRORS, TriedAlone
 
 SEED = 12345
@@ -51,7 +51,7 @@ TRIALS = 400
 class Optimum(NamedTuple):
     """The result of a search; points are weights of shape (columns,)."""
 
-    objective: Objective
+    objective: TuningObjective
     """The objective over the columns that are left."""
     point: Floats
     """The weights to use."""
@@ -81,7 +81,7 @@ class Optimum(NamedTuple):
 
 
 def optimise(
-    objective: Objective,
+    objective: TuningObjective,
     bagging: bool = True,
     equal: bool = False,
     tried: int | None = None,
@@ -124,7 +124,7 @@ def optimise(
 
 
 def _least_risk(
-    objective: Objective, alone: Floats, bagging: bool, equal: bool, tried: int
+    objective: TuningObjective, alone: Floats, bagging: bool, equal: bool, tried: int
 ) -> Floats:
     """Return the best point for minimum Bayes risk on these very lists.
 
@@ -142,13 +142,13 @@ def _least_risk(
     return _from_starts(objective, alone, start, equal)
 
 
-def _by_score(objective: Objective) -> Objective:
+def _by_score(objective: TuningObjective) -> TuningObjective:
     """Return the objective of the same columns for the best score."""
     return replace(objective, losses=None, choices={}, envelopes={})
 
 
 def _from_starts(
-    objective: Objective, alone: Floats, start: Floats, equal: bool
+    objective: TuningObjective, alone: Floats, start: Floats, equal: bool
 ) -> Floats:
     """Return the best point that a pattern search reaches.
 
@@ -167,12 +167,14 @@ def _from_starts(
     return pattern.search(objective, starts)
 
 
-def _best_of_parts(objective: Objective, alone: Floats, equal: bool) -> list[Floats]:
+def _best_of_parts(
+    objective: TuningObjective, alone: Floats, equal: bool
+) -> list[Floats]:
     """Return the best points over fewer columns, as points over all columns.
 
-    Each is searched once (`Objective.parts`), so a set of columns is never worse on
-    these lists than its parts. Long lists have no such points: these searches take as
-    long as the search itself.
+    Each is searched once (`TuningObjective.parts`), so a set of columns is never worse
+    on these lists than its parts. Long lists have no such points: these searches take
+    as long as the search itself.
 
     Args:
         objective: An objective with losses.
@@ -205,7 +207,7 @@ def _best_of_parts(objective: Objective, alone: Floats, equal: bool) -> list[Flo
 
 
 def without_useless(
-    best: Optimum, columns: Collection[str], again: Callable[[Objective], Optimum]
+    best: Optimum, columns: Collection[str], again: Callable[[TuningObjective], Optimum]
 ) -> Optimum:
     """Return the optimum over the columns that gain significantly beside the others.
 
@@ -243,14 +245,14 @@ def without_useless(
     return best
 
 
-def _free_columns(objective: Objective) -> set[str]:
+def _free_columns(objective: TuningObjective) -> set[str]:
     """Return the columns whose weights have no bounds."""
     pairs = zip(objective.columns, objective.free, strict=True)
     return {name for name, is_free in pairs if is_free}
 
 
 def _best_alone(
-    best: Optimum, columns: Collection[str], again: Callable[[Objective], Optimum]
+    best: Optimum, columns: Collection[str], again: Callable[[TuningObjective], Optimum]
 ) -> Optimum:
     """Return the best optimum with a single model that gains; if none gains, `best`
     with a record of the model that came closest.
@@ -285,7 +287,7 @@ def _best_alone(
 def _least_useful(
     best: Optimum,
     candidates: Sequence[str],
-    again: Callable[[Objective], Optimum],
+    again: Callable[[TuningObjective], Optimum],
     steps: Iterator[int],
 ) -> tuple[str, Optimum]:
     """Return the column without which the other columns have the best value, and the
@@ -305,7 +307,7 @@ def _least_useful(
     return max(optima, key=lambda pair: objective.sign * pair[1].value)
 
 
-def line_search(objective: Objective) -> Floats:
+def line_search(objective: TuningObjective) -> Floats:
     """Return the best point for the best score, found along lines.
 
     One weight is found exactly: the middle of the widest interval with the best value
@@ -340,12 +342,12 @@ def line_search(objective: Objective) -> Floats:
     return max(starts, key=lambda point: objective.sign * objective.value(point))
 
 
-def _is_one_line(objective: Objective) -> bool:
+def _is_one_line(objective: TuningObjective) -> bool:
     """Return whether all weights lie on one line: at most one, and it is bounded."""
     return len(objective.columns) <= 2 and not objective.free.any()
 
 
-def bagged(objective: Objective, optimum: Floats, alone: Floats) -> Floats:
+def bagged(objective: TuningObjective, optimum: Floats, alone: Floats) -> Floats:
     """Return the mean of the best points of bootstrap samples of the lists.
 
     Args:
@@ -367,7 +369,7 @@ def bagged(objective: Objective, optimum: Floats, alone: Floats) -> Floats:
     return np.asarray(np.mean(points, axis=0), dtype=np.float64)
 
 
-def _best(sample: Objective, optimum: Floats, alone: Floats) -> Floats:
+def _best(sample: TuningObjective, optimum: Floats, alone: Floats) -> Floats:
     """Return the best point of one sample; arguments as in `bagged`."""
     if sample.losses is not None:
         return pattern.search(sample, [optimum, alone])

@@ -30,7 +30,7 @@ from rescore.signature import column_records
 from rescore.tuning import pattern
 from rescore.tuning.components import toolkit_score
 from rescore.tuning.mixture import tune_with_votes
-from rescore.tuning.objective import Objective, by_content
+from rescore.tuning.objective import TuningObjective, by_content
 from rescore.tuning.scale import tune_scale
 from rescore.tuning.search import (
     Optimum,
@@ -171,7 +171,7 @@ def _without_influence(
 
 
 @dataclass(frozen=True, slots=True)
-class Fit:
+class SearchResult:
     """The result of one search."""
 
     weights: dict[str, float]
@@ -276,7 +276,7 @@ class Tuner:
         about = replace(about, low=fit.low, high=fit.high, with_all=fit.with_all)
         return replace(weights, tuned_for=about)
 
-    def _fit(self) -> Fit:
+    def _fit(self) -> SearchResult:
         """Return the best weights for the decision."""
         if not self.names and self._own_scale:
             return self._decided({FIRST_PASS: 1.0, **self.given}, frozenset())
@@ -333,7 +333,7 @@ class Tuner:
             outcome,
         )
 
-    def _admitting(self, fit: Fit, new_words: Sequence[str]) -> Fit:
+    def _admitting(self, fit: SearchResult, new_words: Sequence[str]) -> SearchResult:
         """Return the fit in which hypotheses with new words may win, because the user
         gives a bonus that these words can have.
 
@@ -367,7 +367,7 @@ class Tuner:
         if self._better(before, after):
             lists = [_summed(nbest, without, list(costs)) for nbest in self.lists]
             columns = [FIRST_PASS, *costs]
-            objective = Objective.of(self.metric, lists, columns, list(costs))
+            objective = TuningObjective.of(self.metric, lists, columns, list(costs))
             costs, _ = objective.weights(self._optimise(objective).average)
             del costs[FIRST_PASS]
         admitted = self._decided({**fit.weights, **costs}, frozenset())
@@ -391,7 +391,7 @@ class Tuner:
         free = [name for name in names if name in self.free]
         if self.given:
             lists = [_raised(nbest, self.given, bounded) for nbest in lists]
-        objective = Objective.of(self.metric, lists, [*bounded, *free], free)
+        objective = TuningObjective.of(self.metric, lists, [*bounded, *free], free)
         by_values = by_content(objective.features, objective.present)
         ordered = [objective.columns[index] for index in by_values]
         # The first pass comes first, then bounded columns, then free columns.
@@ -405,13 +405,13 @@ class Tuner:
         weights, _ = objective.weights(start)
         kept = pattern.likely(lists, weights)
         if kept is not None:
-            objective = Objective.of(
+            objective = TuningObjective.of(
                 self.metric, lists, objective.columns, free, kept=kept
             )
         objective = pattern.deciding_by(self.losses, objective, lists, kept)
         return self._optimise(objective)
 
-    def _optimise(self, objective: Objective) -> Optimum:
+    def _optimise(self, objective: TuningObjective) -> Optimum:
         """Return the optimum of an objective, as `options` say."""
         # A search for BLEU that begins with the weights of the best score ends where
         # dev lists and other lists have less.
@@ -419,7 +419,7 @@ class Tuner:
         tried = self._tried(objective)
         return optimise(objective, self.options.bagging, equal, tried)
 
-    def _tried(self, objective: Objective) -> int:
+    def _tried(self, objective: TuningObjective) -> int:
         """Return the number of columns that are tried beside the first pass.
 
         The columns of expansions are not tried: they come with new hypotheses, whose
@@ -430,7 +430,7 @@ class Tuner:
 
     def _as_fit(
         self, best: Optimum, names: Sequence[str], excluded: frozenset[str]
-    ) -> Fit:
+    ) -> SearchResult:
         """Return the fit of an optimum.
 
         Args:
@@ -443,7 +443,7 @@ class Tuner:
         decision = self.options.decision
         if objective.losses is not None:
             decision = replace(decision, scale=scale)
-        fit = Fit(
+        fit = SearchResult(
             dict.fromkeys(names, 0.0) | weights | self.given,
             objective.chosen(best.point),
             decision,
@@ -462,7 +462,7 @@ class Tuner:
             unproven = replace(unproven, model_alone=best.tried_alone)
         return replace(fit, unproven=unproven)
 
-    def _with_interval(self, fit: Fit, best: Optimum) -> Fit:
+    def _with_interval(self, fit: SearchResult, best: Optimum) -> SearchResult:
         """Return the fit with the interval in which its weight is equally good, if the
         best score has a single weight.
         """
@@ -478,7 +478,9 @@ class Tuner:
         low, high = ends
         return replace(fit, low=low, high=high)
 
-    def _for_decision(self, fit: Fit, best: Optimum, new_words: frozenset[str]) -> Fit:
+    def _for_decision(
+        self, fit: SearchResult, best: Optimum, new_words: frozenset[str]
+    ) -> SearchResult:
         """Return the weights of the best score with a decision that has its own scale;
         the first pass alone if the texts do not gain by these weights.
 
@@ -501,7 +503,9 @@ class Tuner:
         unproven = self._unproven(weights, trial.chosen, alone.chosen, number)
         return replace(alone, unproven=unproven)
 
-    def _decided(self, weights: Mapping[str, float], excluded: frozenset[str]) -> Fit:
+    def _decided(
+        self, weights: Mapping[str, float], excluded: frozenset[str]
+    ) -> SearchResult:
         """Return the fit of weights with the scale of the decision; the best scale if
         the decision has none.
         """
@@ -514,7 +518,7 @@ class Tuner:
             decision, chosen = tune_scale(decision, self.metric, self.lists, deciding)
         else:
             chosen = self._texts(decision, deciding)
-        return Fit(dict(weights), chosen, decision, excluded)
+        return SearchResult(dict(weights), chosen, decision, excluded)
 
     def _texts(self, decision: Decision, weights: WeightsOf) -> Counts:
         """Return the statistics (lists, k) of the texts that a decision chooses."""
@@ -617,7 +621,7 @@ def _summed(
     return replace(nbest, hypotheses=hypotheses)
 
 
-def same(objective: Objective, weight: float) -> tuple[float, float]:
+def same(objective: TuningObjective, weight: float) -> tuple[float, float]:
     """Return the interval around a single weight in which the metric keeps its value.
 
     Args:

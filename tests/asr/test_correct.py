@@ -11,10 +11,10 @@ import pytest
 import rescore
 from rescore.asr.correct import (
     FEATURES,
-    Candidate,
-    Change,
+    Correction,
     Corrector,
     Finder,
+    TermChange,
     Trees,
     choose,
     log_odds,
@@ -199,10 +199,10 @@ def test_choice_is_the_best_of_all_sets() -> None:
         for number in range(8):
             first = int(generator.integers(0, 8))
             last = first + int(generator.integers(1, 4))
-            change = Change(str(number), 0, 0, "", "", float(generator.normal()))
-            candidates.append(Candidate(first, last, change))
+            change = TermChange(str(number), 0, 0, "", "", float(generator.normal()))
+            candidates.append(Correction(first, last, change))
 
-        def gain(chosen: Sequence[Candidate]) -> float:
+        def gain(chosen: Sequence[Correction]) -> float:
             places = [
                 place for first, last, _ in chosen for place in range(first, last)
             ]

@@ -15,7 +15,7 @@ from rescore.metrics import choose_metric
 from rescore.metrics.base import Metric
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import TuningOptions, pattern, tune_weights
-from rescore.tuning.objective import Objective
+from rescore.tuning.objective import TuningObjective
 
 METRICS = ("wer", "cer", "bleu", "chrf", "chrf++")
 WORDS = list("abcdefghijklm")
@@ -117,7 +117,7 @@ def test_a_search_has_one_table_of_losses(
     columns = ["s2s", *COLUMNS]
     kept = pattern.likely(lists, {"s2s": 1.0})
     assert kept is not None
-    objective = Objective.of(metric, lists, columns, kept=kept)
+    objective = TuningObjective.of(metric, lists, columns, kept=kept)
     losses = pattern.deciding_by(compared, objective, lists, kept).losses
     assert isinstance(losses, np.ndarray)
     assert losses.shape == (5, pattern.LIKELY, pattern.LIKELY)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import rescore
-from rescore.asr.commands.combine import Systems, _lists
+from rescore.asr.commands.combine import CombineOptions, _lists
 from rescore.cli.options import InputOptions
 from rescore.errors import UserError
 from rescore.ids import is_path
@@ -241,7 +241,7 @@ def by_run(lists: Path, references: Path) -> list[NbestList]:
 
 def by_combine(lists: Path, references: Path) -> list[NbestList]:
     """Two systems that agree."""
-    systems = Systems(systems=(str(lists), str(lists)), name=("one", "two"))
+    systems = CombineOptions(systems=(str(lists), str(lists)), name=("one", "two"))
     return list(_lists(systems, InputOptions(ref=(str(references),)), EXACT, EXACT))
 
 

@@ -28,7 +28,7 @@ from rescore.lms.function import FunctionModel
 from rescore.nbest import Audio, Header, Hypothesis, NbestList
 from rescore.options import Declared, Field, OptionValues, flattened, option
 from rescore.reports.check import compare_reports
-from rescore.reports.outputs import Output, Systems
+from rescore.reports.outputs import MeasuredOutputs, Output
 from rescore.scoring.shards import Shards
 from rescore.signature import Signature
 from rescore.tuning import Weights, suited
@@ -411,10 +411,10 @@ SIGNATURE = Signature(
 )
 
 
-def report(signature: Signature, *names: str) -> list[Systems]:
+def report(signature: Signature, *names: str) -> list[MeasuredOutputs]:
     """Return a report of `rescore eval`."""
     systems = [Output(name, float(len(name)), {"ref_words": 2}, 1) for name in names]
-    return [Systems("WER", str(signature), False, systems)]
+    return [MeasuredOutputs("WER", str(signature), False, systems)]
 
 
 @pytest.mark.parametrize(

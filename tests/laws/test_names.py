@@ -1,5 +1,5 @@
 """A name has one meaning: each public function and class in the files that docs/code.md
-names has a name of its own.
+names has a name of its own, and each public class of all rooms.
 """
 
 from __future__ import annotations
@@ -71,3 +71,17 @@ DEFINED = definitions()
 @pytest.mark.parametrize("name", DEFINED)
 def test_a_name_stands_for_one_thing(name: str) -> None:
     assert len(DEFINED[name]) == 1, f"{name} is defined in {DEFINED[name]}"
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    """In all rooms, but for the papers' systems, which stand alone."""
+    modules: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "rescore").rglob("*.py")):
+        if "research" in path.parts:
+            continue
+        for node in tree_of(path).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules.setdefault(node.name, []).append(module_of(path))
+    assert len(modules) > 400
+    shared = {name: found for name, found in modules.items() if len(found) > 1}
+    assert not shared

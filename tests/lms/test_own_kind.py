@@ -18,8 +18,7 @@ from rescore.lms.base import Capabilities, Spec
 from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import NeuralKind
 from rescore.lms.networks import Network
-from rescore.lms.scorers import Network as ScoredNetwork
-from rescore.lms.scorers import NetworkScorer
+from rescore.lms.scorers import NetworkScorer, ScoredNetwork
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.objectives import Example, Objective, inner_positions
 from rescore.lms.training.options import NeuralOptions

@@ -21,7 +21,7 @@ from rescore.decision.rules import posteriors
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList, without_copies
 from rescore.tuning import TuningOptions, Weights, tune_weights
-from rescore.tuning.objective import Objective
+from rescore.tuning.objective import TuningObjective
 from rescore.tuning.pattern import deciding_by
 from rescore.tuning.scale import tune_scale, warn_at_end
 from rescore.tuning.search import significantly_better
@@ -217,7 +217,9 @@ def test_tuning_begins_at_the_best_score_also_where_the_first_pass_has_no_weight
         for rank, hypothesis in enumerate(nbest.hypotheses):
             # nothing near 0 helps
             hypothesis.scores["s2s"] = 1e6 * float((rank * 7 + len(nbest.id)) % 6)
-    objective = deciding_by(compared, Objective.of(WER, lists, ["s2s", "x"]), lists)
+    objective = deciding_by(
+        compared, TuningObjective.of(WER, lists, ["s2s", "x"]), lists
+    )
     scales = [
         objective.value(np.array([0.0, scale]))
         for scale in (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)

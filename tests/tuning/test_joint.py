@@ -15,7 +15,7 @@ from rescore.metrics.base import text_value
 from rescore.metrics.cached import remembered
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import TuningOptions, Weights, tune_weights
-from rescore.tuning.objective import Objective
+from rescore.tuning.objective import TuningObjective
 from rescore.tuning.pattern import deciding_by, likely
 from rescore.tuning.scale import tune_scale
 from tests.conftest import ROOT
@@ -43,7 +43,7 @@ def test_the_value_is_that_of_the_decision(
 ) -> None:
     """All lists at once, in arrays, against the decision one list after another."""
     metric = metrics.choose_metric(name, lists)
-    objective = Objective.of(metric, lists, ["s2s", "lm"], standardise=False)
+    objective = TuningObjective.of(metric, lists, ["s2s", "lm"], standardise=False)
     fast = deciding_by(compared, objective, lists).value(np.array(theta))
     scale = sum(theta)
     weights = Weights({"s2s": theta[0] / scale, "lm": theta[1] / scale})
@@ -138,7 +138,9 @@ def test_a_sample_is_the_lists_as_often_as_they_were_drawn(
 ) -> None:
     metric = metrics.choose_metric("bleu", lists)
     whole = deciding_by(
-        compared, Objective.of(metric, lists, ["s2s", "lm"], standardise=False), lists
+        compared,
+        TuningObjective.of(metric, lists, ["s2s", "lm"], standardise=False),
+        lists,
     )
     theta, sample = np.array([1.0, 0.5]), whole.sample(np.random.default_rng(3))
     assert sample.times.sum() == len(lists) and (sample.times == 0).any()
@@ -148,7 +150,9 @@ def test_a_sample_is_the_lists_as_often_as_they_were_drawn(
         for _ in range(times)
     ]
     drawn_risk = deciding_by(
-        compared, Objective.of(metric, drawn, ["s2s", "lm"], standardise=False), drawn
+        compared,
+        TuningObjective.of(metric, drawn, ["s2s", "lm"], standardise=False),
+        drawn,
     )
     assert sample.value(theta) == pytest.approx(drawn_risk.value(theta))
 

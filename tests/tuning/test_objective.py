@@ -14,12 +14,12 @@ from rescore.decision import Decision
 from rescore.metrics.wer import ErrorRate
 from rescore.tuning import TuningOptions, tune_weights
 from rescore.tuning.climb import gradient
-from rescore.tuning.objective import Objective, by_content, spreads
+from rescore.tuning.objective import TuningObjective, by_content, spreads
 from tests.tuning.test_invariance import WER, noisy
 
 
 def test_the_gradient_is_that_of_the_expected_loss() -> None:
-    objective = Objective.of(WER, noisy(3), ["s2s", "x", "a"])
+    objective = TuningObjective.of(WER, noisy(3), ["s2s", "x", "a"])
     point = np.array([0.5, 0.3, 0.2])
 
     def expected(at: np.ndarray) -> float:
@@ -38,7 +38,7 @@ def test_the_gradient_is_that_of_the_expected_loss() -> None:
 
 
 def test_standard_columns_have_no_unit_and_their_order_no_name() -> None:
-    objective = Objective.of(WER, noisy(3), ["s2s", "x", "a"], standardise=False)
+    objective = TuningObjective.of(WER, noisy(3), ["s2s", "x", "a"], standardise=False)
     units = np.array([3.7, 0.01, 2.0])
     np.testing.assert_allclose(
         spreads(objective.features * units, objective.present) / objective.units,

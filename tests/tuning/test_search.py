@@ -18,7 +18,7 @@ from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.plan import resolve
-from rescore.tuning.objective import Objective
+from rescore.tuning.objective import TuningObjective
 from rescore.tuning.search import optimise
 from rescore.tuning.weights import Weights
 from tests.tuning.plain import best_weights as tune
@@ -238,14 +238,14 @@ def test_useless_columns_hide_no_useful_one() -> None:
 def test_many_lists_have_fewer_samples(
     many: int, samples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    drawn, sample = [], Objective.sample
+    drawn, sample = [], TuningObjective.sample
     monkeypatch.setattr(
-        Objective,
+        TuningObjective,
         "sample",
         lambda self, random: drawn.append(1) or sample(self, random),
     )
     monkeypatch.setattr("rescore.tuning.search.MANY", many)
-    optimise(Objective.of(ErrorRate(), lists_of(1, 40), [FIRST_PASS, *COLUMNS]))
+    optimise(TuningObjective.of(ErrorRate(), lists_of(1, 40), [FIRST_PASS, *COLUMNS]))
     assert len(drawn) == samples
 
 

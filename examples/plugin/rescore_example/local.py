@@ -17,7 +17,7 @@ from rescore.lms.training.options import NeuralOptions
 from rescore.options import option
 
 if TYPE_CHECKING:
-    from rescore.lms.scorers import Network, NetworkScorer
+    from rescore.lms.scorers import NetworkScorer, ScoredNetwork
     from rescore.lms.tokenizer import Tokenizer
     from rescore.lms.training.objectives import Objective
 
@@ -71,7 +71,7 @@ class LocalKind(NeuralKind):
 
         return WithLengths(options.length_loss)
 
-    def scorer(self, spec: Spec, network: Network) -> NetworkScorer:
+    def scorer(self, spec: Spec, network: ScoredNetwork) -> NetworkScorer:
         """Return the scorer of sentences: one pass, as for a T-TA."""
         from rescore.lms.scorers import NetworkScorer
 

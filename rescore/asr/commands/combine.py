@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Systems(Declared):
+class CombineOptions(Declared):
     """The outputs of the systems, and the file of lists."""
 
     common = True
@@ -88,7 +88,7 @@ class Systems(Declared):
 
 @options.command("combine", config=options.config("combine"), inputs=options.SYSTEMS)
 def command(
-    own: Systems,
+    own: CombineOptions,
     undo: options.DetokenizeOption,
     config: RunConfig,
     inputs: options.InputOptions,
@@ -221,7 +221,7 @@ def _warn_of_far_best(estimates: Mapping[str, Estimate]) -> None:
 
 
 def _lists(
-    own: Systems, inputs: options.InputOptions, words: Normaliser, same: Cut
+    own: CombineOptions, inputs: options.InputOptions, words: Normaliser, same: Cut
 ) -> Iterator[NbestList]:
     """Return the lists on which the systems vote.
 
@@ -257,7 +257,7 @@ def _lists(
 
 
 def _systems_of_tables(
-    own: Systems, inputs: options.InputOptions, options_of_lists: ReadOptions
+    own: CombineOptions, inputs: options.InputOptions, options_of_lists: ReadOptions
 ) -> dict[str, list[NbestList]]:
     """Return the lists of each system of tables that hold several systems.
 
@@ -318,7 +318,10 @@ def _check_ids(systems: Mapping[str, Sequence[NbestList]]) -> None:
 
 
 def _lists_of_recordings(
-    own: Systems, inputs: options.InputOptions, names: Sequence[str], words: Normaliser
+    own: CombineOptions,
+    inputs: options.InputOptions,
+    names: Sequence[str],
+    words: Normaliser,
 ) -> Iterator[NbestList]:
     """Return lists of short pieces of whole recordings, with references."""
     recordings = read_systems(
@@ -367,7 +370,7 @@ class _Beside:
         inputs: The options of reading, and the files.
     """
 
-    def __init__(self, own: Systems, inputs: options.InputOptions) -> None:
+    def __init__(self, own: CombineOptions, inputs: options.InputOptions) -> None:
         self._inputs = inputs
         self._warnings = InputWarnings(inputs.strict)
         fields = given_fields(inputs.read_options)

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from rescore import formats
-from rescore.asr.correct import Change, Corrector
+from rescore.asr.correct import Corrector, TermChange
 from rescore.asr.documents import KINDS, Documents, kind_of, parts
 from rescore.cli import options
 from rescore.errors import OptionError
@@ -19,7 +19,7 @@ from rescore.options import Declared, option, read_file, written_file
 
 
 @dataclass(frozen=True, kw_only=True)
-class Correction(Declared):
+class CorrectOptions(Declared):
     """The texts, the list of terms, and what is written."""
 
     common = True
@@ -59,7 +59,7 @@ class Correction(Declared):
 
 
 @options.command("correct")
-def command(own: Correction) -> None:
+def command(own: CorrectOptions) -> None:
     """Correct what was heard into the terms of a list: "gold man sacks" into Goldman
     Sachs.
 
@@ -114,7 +114,7 @@ LOWER = 0.3
 """A threshold below the default."""
 
 
-def _targets(own: Correction) -> dict[str, Source]:
+def _targets(own: CorrectOptions) -> dict[str, Source]:
     """Return the texts by the paths that they are written to; several texts are written
     into a folder, which is made.
     """
@@ -139,7 +139,7 @@ def _targets(own: Correction) -> dict[str, Source]:
     return targets
 
 
-def _line(change: Change) -> str:
+def _line(change: TermChange) -> str:
     """Return a line of --explain."""
     heard = " ".join(change.heard.split())
     return f"{change.id}\t{heard}\t{change.meant}\t{change.probability:.3f}"

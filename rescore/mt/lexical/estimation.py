@@ -72,7 +72,7 @@ TENSION = 4.0
 
 
 @dataclass(slots=True)
-class Part:
+class PredictedPart:
     """Some predicted words, everywhere they stand."""
 
     links: list[Links]
@@ -161,7 +161,9 @@ def _likelier_tension(tension: float, expectations: Expectations) -> float:
     return float(np.clip(tension + step, NARROW, WIDE))
 
 
-def _parts(given: Texts, predicted: Texts, size: int, folder: Path) -> Iterator[Part]:
+def _parts(
+    given: Texts, predicted: Texts, size: int, folder: Path
+) -> Iterator[PredictedPart]:
     """Yield the parts, by predicted word."""
     texts = texts_of_words(predicted)
     links_of_place = given.lengths[texts]
@@ -178,7 +180,7 @@ def _parts(given: Texts, predicted: Texts, size: int, folder: Path) -> Iterator[
             yield _part(links, portion.start, size, folder / f"entries-{rank}")
 
 
-def _part(links: list[Links], lowest: int, size: int, path: Path) -> Part:
+def _part(links: list[Links], lowest: int, size: int, path: Path) -> PredictedPart:
     """Return a part with its different pairs of words.
 
     Args:
@@ -202,7 +204,7 @@ def _part(links: list[Links], lowest: int, size: int, path: Path) -> Part:
         entry_of_rank = np.searchsorted(every, own_pairs).astype(np.int32)
         np.save(place, entry_of_rank[np.load(place)])
         entries.append(np.load(place, mmap_mode="r"))
-    return Part(
+    return PredictedPart(
         [replace(portion) for portion in links],  # copies without cached values
         entries,
         (every % size).astype(np.int32),
@@ -212,7 +214,9 @@ def _part(links: list[Links], lowest: int, size: int, path: Path) -> Part:
     )
 
 
-def _expect(parts: list[Part], alignment: Alignment, size: int) -> Expectations:
+def _expect(
+    parts: list[PredictedPart], alignment: Alignment, size: int
+) -> Expectations:
     """Return sums over all links, and fill the counts of the parts."""
     expectations = Expectations(np.zeros(size))
     for part in parts:
@@ -230,7 +234,7 @@ def _expect(parts: list[Part], alignment: Alignment, size: int) -> Expectations:
     return expectations
 
 
-def _steps(part: Part) -> Iterator[tuple[Links, Entries]]:
+def _steps(part: PredictedPart) -> Iterator[tuple[Links, Entries]]:
     """Yield the links of a part and their entries, as many as `STEP` at once."""
     for links, entries in zip(part.links, part.entries, strict=True):
         # Not `links.lengths`, which the object would keep.
@@ -264,7 +268,7 @@ def _add_distances(
     expectations.variance += float((linked * (square - mean**2)).sum())
 
 
-def _table(parts: list[Part], totals: Floats, frequencies: Ids) -> LinkCounts:
+def _table(parts: list[PredictedPart], totals: Floats, frequencies: Ids) -> LinkCounts:
     """Return the counts of all parts, without very small ones."""
     given_words = []
     predicted_words = []
