@@ -112,8 +112,8 @@ UNREAD = InputProblem(
     "was not read to its end", "were not read to their ends", ", by their reader"
 )
 RANKED = (
-    "; their order is the first pass (--s2s rank): minus the log of the rank; --scale 0"
-    " (for samples) ignores it"
+    "; the order in the file ranks them: the first pass is minus the log of the rank"
+    " (for samples, which have no order, give --scale 0)"
 )
 NO_SCORES = InputProblem("has no scores", "have no scores", RANKED)
 TWICE = InputProblem(

@@ -35,7 +35,7 @@ def test_the_first_pass_is_the_order(rescore: Run, lists: Path, tmp_path: Path) 
     done = rescore(lists, "--report", "r.json")
     assert (
         done.returncode == 0
-        and "6 lists have no scores; their order is the first pass" in done.stderr
+        and "6 lists have no scores; the order in the file ranks them" in done.stderr
     )
     assert "weights: the first pass alone" in done.stdout
     report = read_report(tmp_path / "r.json")
