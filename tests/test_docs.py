@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -725,3 +726,12 @@ def test_the_site_has_what_its_pages_link_to() -> None:
         for path in linked
         if not any(path.is_relative_to(ROOT / name) for name in copied[1].split())
     ]
+
+
+def test_the_faq_lists_all_extras() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    page = (ROOT / "docs" / "faq.md").read_text("utf-8")
+    table = page.partition("| extra | adds |")[2].partition("\n\n")[0]
+    told = set(re.findall(r"`([\w-]+)`", table))
+    extras = set(project["optional-dependencies"]) - {"dev", "server-test"}
+    assert told == extras
