@@ -318,11 +318,13 @@ def test_the_order_of_fairseqs_file_is_no_mean(rescore: Run, tmp_path: Path) -> 
 
 
 def test_scored_lists_are_not_merged(rescore: Run, tmp_path: Path) -> None:
+    tta = Column("tta", "", "sum", "", Role.LM)
     scored = replace(
         A,
         hypotheses=[
             replace(one, scores=one.scores | {"tta": -1.0}) for one in A.hypotheses
         ],
+        header=Header(records={"tta": tta}),
     )
     with pytest.raises(
         UserError, match="has scores tta already; combine lists before they are scored"
