@@ -114,7 +114,7 @@ def main() -> None:
     shown = " ".join(f"{mean:6.2f}" for mean in means)
     print(f"{shown}  mean of {len(rows)} subsets")
     worse = int((gains < -0.005).sum())
-    most = max(-gains.min(), 0)
+    most = max(0.0, -float(gains.min()))
     print(f"agreement: {worse} worse than equal votes, by {most:.2f}")
     if options.output:
         content = dict(zip(("ties", "equal", "agreement"), means, strict=True))
