@@ -1,20 +1,22 @@
 """Votes by agreement against equal votes, on random subsets of the systems of combined
 lists.
 
-python benchmarks/agreement.py LISTS [--draws 50] [--seed 101] [--with VARIANT]. LISTS
-are written by `rescore combine` with --ref. A line per subset: the error rate of
-`rover` with equal votes (a tie is no word; a tie goes to the word), and with votes by
-agreement. A variant adds relatives to each subset: `doubled`, a copy of each system;
-`changed`, such copies with one word in a hundred replaced; `families`, two such copies
-of three systems.
+python benchmarks/agreement.py LISTS [--draws 50] [--seed 101] [--with VARIANT]
+[-o FILE]. LISTS are written by `rescore combine` with --ref. A line per subset: the
+error rate of `rover` with equal votes (a tie is no word; a tie goes to the word), and
+with votes by agreement. FILE gets the means, as JSON. A variant adds relatives to each
+subset: `doubled`, a copy of each system; `changed`, such copies with one word in a
+hundred replaced; `families`, two such copies of three systems.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -88,6 +90,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=50)
     parser.add_argument("--seed", type=int, default=101)
     parser.add_argument("--with", dest="variant", choices=VARIANTS)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
     options = parser.parse_args()
     lists = rescore.read(options.file)
     systems = outputs(lists)
@@ -107,10 +110,16 @@ def main() -> None:
         print(f"{ties:6.2f} {equal:6.2f} {agreed:6.2f}  {', '.join(chosen)}")
     figures = np.array(rows)
     gains = figures[:, 1] - figures[:, 2]
-    means = " ".join(f"{mean:6.2f}" for mean in figures.mean(axis=0))
-    print(f"{means}  mean of {len(rows)} subsets")
+    means = figures.mean(axis=0).tolist()
+    shown = " ".join(f"{mean:6.2f}" for mean in means)
+    print(f"{shown}  mean of {len(rows)} subsets")
     worse = int((gains < -0.005).sum())
-    print(f"agreement: {worse} worse than equal votes, by {max(-gains.min(), 0):.2f}")
+    most = max(0.0, -float(gains.min()))
+    print(f"agreement: {worse} worse than equal votes, by {most:.2f}")
+    if options.output:
+        content = dict(zip(("ties", "equal", "agreement"), means, strict=True))
+        content |= {"subsets": len(rows), "worse": worse, "most": most}
+        options.output.write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,19 @@
 """Error rates of systems that are estimated without references, beside the true ones.
 
     python benchmarks/estimates.py NAME=LISTS... [--whisper-english NAME] [--figure F]
+        [-o FILE]
 
 LISTS are written by `rescore combine` with --ref. A line per system: the set, the
 system, its WER, the estimate and its 95 % confidence interval. The figure has a point
-per system; on the line, the estimate is the WER.
+per system; on the line, the estimate is the WER. FILE gets the lines, as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -26,16 +30,27 @@ DOTS = 40
 """The dots that draw the line."""
 
 
-def points(name: str, path: str, whisper_english: bool) -> list[tuple[float, float]]:
-    """Print the rates of the systems of a set.
+@dataclass
+class Point:
+    """A system of a set, and its error rates, in percent."""
+
+    set: str
+    system: str
+    value: float
+    """By the references."""
+    estimate: float
+    low: float
+    high: float
+    """The confidence interval of the estimate."""
+
+
+def points(name: str, path: str, whisper_english: bool) -> list[Point]:
+    """Return the rates of the systems of a set, and print them.
 
     Args:
         name: The name of the set.
         path: The lists of the systems, with references.
         whisper_english: Whether Whisper's normaliser for English is applied.
-
-    Returns:
-        For each system the WER and its estimate, in percent.
     """
     normaliser = Normaliser(whisper_english=whisper_english)
     lists = rescore.read(path)
@@ -43,14 +58,15 @@ def points(name: str, path: str, whisper_english: bool) -> list[tuple[float, flo
     systems = Dataset.of(lists).header.systems
     estimates = Agreement(lists, systems, normaliser).estimates()
     referred = [nbest for nbest in lists if nbest.references]
-    pairs = []
+    found = []
     for system in systems:
         estimate = estimates[system]
         rate = text_value(metric, referred, system_texts(referred, system))
         interval = f"{estimate.low:.1f}-{estimate.high:.1f}"
         print(f"{name}  {system:20} {rate:6.2f} {estimate.rate:6.1f}  {interval}")
-        pairs.append((rate, estimate.rate))
-    return pairs
+        point = Point(name, system, rate, estimate.rate, estimate.low, estimate.high)
+        found.append(point)
+    return found
 
 
 def main() -> None:
@@ -58,12 +74,19 @@ def main() -> None:
     parser.add_argument("sets", nargs="+", metavar="NAME=LISTS")
     parser.add_argument("--whisper-english", action="append", default=[])
     parser.add_argument("--figure")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
     options = parser.parse_args()
+    every: list[Point] = []
     series = []
     for given in options.sets:
         name, _, path = given.partition("=")
-        whisper_english = name in options.whisper_english
-        series.append(Series(name, points(name, path, whisper_english)))
+        own = points(name, path, name in options.whisper_english)
+        every += own
+        pairs = [(point.value, point.estimate) for point in own]
+        series.append(Series(name, pairs))
+    if options.output:
+        content = [asdict(point) for point in every]
+        options.output.write_text(json.dumps(content, indent=1) + "\n")
     if not options.figure:
         return
     rates = [rate for one in series for rate, _ in one.points]

@@ -11,7 +11,7 @@ A page marks its commands and its tables with comments, which a reader does not 
         other.json: the table of `rescore compare -o`, or, of one or more results files,
         the table of `rescore report --layout paper`; `--dev` shows the dev lists, too.
     <!-- figures asr/speed.json -->
-        Sentences show figures of this file, and no table does.
+        Sentences show figures of this file (sentences.json says which), and no table.
 
 What the markers name stands in docs/results, as the commands wrote it, but for times.
 tests/test_results.py holds each number of the pages against these files.

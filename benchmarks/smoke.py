@@ -32,7 +32,7 @@ from rescore.nbest import NbestList
 
 BENCHMARKS = ROOT / "benchmarks"
 RUNS = {
-    "agreement.py": ["systems.jsonl --draws 2"],
+    "agreement.py": ["systems.jsonl --draws 2 -o agreement.json"],
     "beam.py": ["pairs.jsonl beam.jsonl --model unified --beam 2 --first 3"],
     "compare.py": ["lists.json --size tiny --hypotheses 20 --repeats 1"],
     "conditional.py": [
@@ -41,7 +41,7 @@ RUNS = {
         "--out conditional",
     ],
     "deep.py": ["make deep --lists lists.json --at-most 10 12", "time deep"],
-    "estimates.py": ["made=systems.jsonl --figure estimates.svg"],
+    "estimates.py": ["made=systems.jsonl --figure estimates.svg -o estimates.json"],
     "lexical.py": ["source.txt target.txt --train 60 --test 20"],
     "mbr.py": ["lists.json --sizes 10,20 --lists 2"],
     "models.py": ["networks tta bilm --size tiny"],

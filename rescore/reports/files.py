@@ -92,19 +92,20 @@ def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]
         reports: The outputs under each metric.
         dataset: The name of the test set in tables.
     """
-    first, *others = [output.name for output in reports[0].systems]
+    outputs = reports[0].systems
+    compared = range(1, len(outputs)) or range(1)
     records = []
-    for name in others or [first]:
-        measured = [_as_result(report, name) for report in reports]
+    for place in compared:
+        measured = [_as_result(report, place) for report in reports]
         records.append(
             Record(
-                utterances=reports[0].systems[0].utterances,
+                utterances=outputs[0].utterances,
                 hypotheses=0,
                 weights={},
                 origin="",
                 signature=reports[0].signature,
                 dataset=dataset,
-                system=name,
+                system=outputs[place].name,
                 metrics=measured,
             )
         )
@@ -112,10 +113,12 @@ def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]
     return records
 
 
-def _as_result(report: MeasuredOutputs, name: str) -> MetricResult:
-    """Return an output, and the first output, as what a run has of a metric."""
+def _as_result(report: MeasuredOutputs, place: int) -> MetricResult:
+    """Return the output at this place, and the first output, as what a run has of a
+    metric.
+    """
     first = report.systems[0].row(report.metric)
-    (own,) = (output for output in report.systems if output.name == name)
+    own = report.systems[place]
     row = own.row(report.metric)
     result = MetricResult(
         metric=report.metric,

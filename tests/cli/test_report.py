@@ -499,3 +499,11 @@ def test_outputs_of_eval_are_in_the_tables(rescore: Run, tmp_path: Path) -> None
     rescore("eval", "two", "--ref", "ref", "--report", "alone.json")
     table = rescore("report", "alone.json").stdout
     assert "alone, two" in table and "alone, one" not in table
+
+
+def test_an_output_that_eval_got_twice_is_one_row(rescore: Run, tmp_path: Path) -> None:
+    (tmp_path / "ref").write_text("u1 a b c\nu2 a b\n")
+    (tmp_path / "one").write_text("u1 a b c\nu2 a c\n")
+    rescore("eval", "one", "one", "--ref", "ref", "--report", "set.json")
+    done = rescore("report", "set.json", "--layout", "paper", "--style", "csv")
+    assert done.stdout.splitlines() == ["method,set WER", "one,20.00"]
