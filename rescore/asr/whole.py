@@ -21,7 +21,7 @@ from rescore.errors import UserError
 from rescore.formats.alternatives import FROM_LETTERS
 from rescore.formats.ids import plain_id, with_names_of
 from rescore.formats.reading import check_options, named_table
-from rescore.formats.segments import JSON, kind_of
+from rescore.formats.segments import JSON, OF_RECORDINGS, kind_of
 from rescore.formats.shaped import ShapeOptions
 from rescore.formats.source import (
     UNORDERED,
@@ -492,8 +492,8 @@ def is_unscored(text: str) -> bool:
 
 # --- whole recordings or utterances --------------------------------------------------
 
-_WHOLE = ("ctm", "stm", "srt", "rttm", "seglst", "folder")
-"""Forms of files that name recordings, and a folder with a file for each recording."""
+_FOLDER = "folder"
+"""A folder with a file for each recording."""
 _DOCUMENTS = ("whisper", "speech", "parakeet")
 """Formats whose files are each of one recording."""
 _TABLE = "table"
@@ -523,7 +523,7 @@ def are_whole(
         if not source.is_folder and not source.is_regular:
             continue  # it cannot be read twice
         kind = format_name or _form_of(source, options)
-        if kind in (*_WHOLE, *_DOCUMENTS):
+        if kind in (*OF_RECORDINGS, *_DOCUMENTS, _FOLDER):
             return True
         kinds.add(kind)
         if kind == "plain":
@@ -535,10 +535,10 @@ def are_whole(
 
 def _form_of(source: Source, options: ReadOptions | None) -> str:
     """Return the format of an output: of lists, else the form of a text, or
-    "folder".
+    `_FOLDER`.
     """
     if source.is_folder:
-        return sniff(source) or "folder"
+        return sniff(source) or _FOLDER
     kind = kind_of(source)
     if kind not in (JSON, "plain"):
         return kind

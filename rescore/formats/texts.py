@@ -11,6 +11,7 @@ from typing import Any
 
 from rescore.formats.fields import Fields, TextOfUtterance
 from rescore.formats.roles import FIELDS, KeysOfRoles
+from rescore.formats.segments import form_of_recordings
 from rescore.formats.source import ReadOptions, Source, sniff
 from rescore.formats.text import are_rows, duplicated
 from rescore.formats.understood import TEXT
@@ -153,8 +154,11 @@ def _beside(source: Source, ids: Collection[str]) -> str | None:
         if not hasattr(reader, "are_lists_of"):
             continue
         are_lists = reader.are_lists_of(source, ids)
-        if are_lists is not None and sniff(source) in (None, name):
-            return name if are_lists else TEXT
+        if are_lists is None or sniff(source) not in (None, name):
+            continue
+        if are_lists:
+            return name
+        return None if form_of_recordings(source) else TEXT
     return None
 
 

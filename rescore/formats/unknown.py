@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rescore.formats.ids import begin_with_ids
 from rescore.formats.objects import first_record
+from rescore.formats.segments import OF_RECORDINGS, form_of_recordings
 from rescore.formats.source import Source, sniff
 from rescore.formats.tables import NUMBER
 from rescore.formats.text import are_rows, split_trn
@@ -60,6 +61,13 @@ def unknown(source: Source) -> str:
         return "is empty"
     if is_lattice(source):
         return f"a lattice of OpenFst or Kaldi, which is not read; {LISTS}"
+    form = form_of_recordings(source)
+    if form is not None:
+        return (
+            f"is {OF_RECORDINGS[form]}, for whole recordings, and no N-best list; to"
+            f" measure it: rescore eval {source.name} --whole --ref FILE"
+            f"{if_lists(source)}"
+        )
     if re.search(r"\|\s*fairseq", source.head):
         return (
             "a fairseq log that ends before its first S- or H- line; let"
