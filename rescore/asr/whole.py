@@ -19,6 +19,7 @@ from rescore.asr.pieces import File, Look, Piece, is_json, read_file
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.alternatives import FROM_LETTERS
+from rescore.formats.folders import files_of_folder
 from rescore.formats.ids import plain_id, with_names_of
 from rescore.formats.reading import check_options, named_table
 from rescore.formats.segments import JSON, OF_RECORDINGS, kind_of
@@ -618,11 +619,14 @@ def are_whole(
 
 
 def _form_of(source: Source, options: ReadOptions | None) -> str:
-    """Return the format of an output: of lists, else the form of a text, or
-    `_FOLDER`.
+    """Return the format of an output: of lists, else the form of a text, or `_FOLDER`;
+    a folder of files that are read one after another has that of the first.
     """
     if source.is_folder:
-        return sniff(source) or _FOLDER
+        first = files_of_folder(source.path)[0]
+        if first == source.path:
+            return sniff(source) or _FOLDER
+        source = Source(first)
     kind = kind_of(source)
     if kind not in (JSON, "plain"):
         return kind
