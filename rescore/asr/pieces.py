@@ -37,7 +37,7 @@ from rescore.formats.text import (
     stem_of,
     undo_marks,
 )
-from rescore.formats.texts import is_table
+from rescore.formats.texts import is_called_table, is_table
 from rescore.formats.times import Span, Times, time_order, timed_pieces
 from rescore.nbest import as_first_pass, ranking
 
@@ -222,7 +222,7 @@ def _check_no_table(source: Source) -> None:
     Raises:
         UserError: They are.
     """
-    if is_table(source):
+    if is_called_table(source.path) or is_table(source):
         raise UserError(
             f"{source.name}: is a table, not the words of a recording; give its texts:"
             f" rescore rerank {source.name} --best texts.trn"

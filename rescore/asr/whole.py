@@ -33,7 +33,7 @@ from rescore.formats.source import (
     sniff,
 )
 from rescore.formats.text import are_rows
-from rescore.formats.texts import is_called_table
+from rescore.formats.texts import is_table
 from rescore.formats.times import (
     Span,
     TimedWord,
@@ -631,6 +631,6 @@ def _form_of(source: Source, options: ReadOptions | None) -> str:
     if kind not in (JSON, "plain"):
         return kind
     lines = source.head.splitlines()[:-1]  # the last may be cut
-    if are_rows(lines) or is_called_table(source.path):
+    if are_rows(lines) or is_table(source):
         kind = _TABLE
     return named_table(source, options) or sniff(source) or kind

@@ -184,6 +184,7 @@ def _each(
     """
     warnings = InputWarnings(strict)
     options = _for_readers(options or ReadOptions(), s2s, len(paths) > 1)
+    advice = ""
     with warnings.reported():
         for source in opened_all(paths, warnings, format_name, s2s, options):
             for nbest in lists_in(
@@ -191,8 +192,10 @@ def _each(
             ):
                 seen.add(nbest, source, options.in_python)
                 yield nbest
+            if source.peek.root:
+                advice = f"; {OTHER_PLACES}"
     if not seen:
-        raise UserError(f"{_names(paths)}: no N-best list in it; {OTHER_PLACES}")
+        raise UserError(f"{_names(paths)}: no N-best list in it{advice}")
 
 
 def lists_in(
