@@ -167,7 +167,7 @@ class Shaped(RowFormat):
         unseen: dict[str, list[str]] = {}
         if self._own is not None:
             unseen = self._own[-1].places()
-        last = self.shapes[-1]
+        last = self._fitting(source.peek.first) or self.shapes[-1]
         for document, place in self._documents(source):
             last = shape = self._fitting(document) or last
             unseen = still_missing(unseen, document)
