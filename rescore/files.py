@@ -47,15 +47,16 @@ XZ = b"\xfd7zXZ\x00"
 
 
 def unpacked_name(path: str) -> str:
-    """Return a path without .gz or .xz at its end."""
+    """Return a path without .gz or .xz, in any case, at its end."""
     for packing in PACKED:
-        path = path.removesuffix(packing)
+        if path.lower().endswith(packing):
+            path = path[: -len(packing)]
     return path
 
 
 def ending_of(path: str) -> str:
-    """Return the ending of a file, by which writers choose its format: with its dot,
-    without .gz or .xz; empty for a name without an ending.
+    """Return the ending of a file, by which writers choose its format: with its dot, in
+    small letters, without .gz or .xz; empty for a name without an ending.
 
     Args:
         path: The path; `-`, for stdout, has no ending.
@@ -64,7 +65,7 @@ def ending_of(path: str) -> str:
         >>> ending_of("out/test.best.trn.gz")
         '.trn'
     """
-    return Path(unpacked_name(path)).suffix
+    return Path(unpacked_name(path)).suffix.lower()
 
 
 def absent(path: Path) -> str:
@@ -680,9 +681,9 @@ def opened(path: str, output: str = "") -> Iterator[IO[str]]:
 
 def _packing(raw: IO[bytes], path: str) -> IO[bytes]:
     """Return a stream that packs what is written to it, by the ending of a path."""
-    if path.endswith(".gz"):
+    if path.lower().endswith(".gz"):
         return cast(IO[bytes], gzip.GzipFile("", "wb", fileobj=raw, mtime=0))
-    if path.endswith(".xz"):
+    if path.lower().endswith(".xz"):
         return lzma.LZMAFile(raw, "wb")
     return raw
 

@@ -26,8 +26,9 @@ from rescore.formats.references import (
 from rescore.formats.roles import SYSTEM, KeysOfRoles, keys_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_rows
-from rescore.formats.texts import format_beside
+from rescore.formats.texts import format_beside, is_table
 from rescore.formats.understood import Understood
+from rescore.formats.unknown import unknown
 from rescore.ids import short
 from rescore.nbest import NbestList, as_first_pass
 from rescore.pace import paced
@@ -76,6 +77,8 @@ def read_each(
         if named is None and ids:
             named = format_beside([source], ids)
         if is_text(source, named, options):
+            if is_table(source):
+                raise UserError(f"{source.name}: {unknown(source)}")
             check_options([source], named, s2s, options)
             outputs[name] = open_output(source, references)
         else:

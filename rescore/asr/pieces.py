@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
 from typing import NamedTuple
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.alternatives import AS_LETTERS, unescaped
-from rescore.formats.ids import are_numbers, check_ids
+from rescore.formats.ids import Words, are_numbers, begin_with_ids, check_ids
 from rescore.formats.reading import lists_in
 from rescore.formats.segments import (
     JSON,
@@ -36,7 +37,7 @@ from rescore.formats.text import (
     stem_of,
     undo_marks,
 )
-from rescore.formats.texts import is_table
+from rescore.formats.texts import is_called_table, is_table
 from rescore.formats.times import Span, Times, time_order, timed_pieces
 from rescore.nbest import as_first_pass, ranking
 
@@ -58,6 +59,22 @@ class Piece(NamedTuple):
     """The times of the `timed_pieces` of a word that has several, by its place."""
 
 
+class Look(Enum):
+    """What the first words of the lines of a text look like; in trn, the brackets at
+    their ends.
+    """
+
+    IDS = "ids"
+    NUMBERS = "numbers"
+    """As the numbers of the lines (`1.`): they are ids only if other systems name such
+    recordings.
+    """
+    WORDS = "words"
+    """They are ids only if another system names most of them for certain, or has the
+    same ids (`File.shares_ids`).
+    """
+
+
 class File(NamedTuple):
     """A file of a system."""
 
@@ -71,22 +88,43 @@ class File(NamedTuple):
     """The pieces of a text, if the first words of its lines are ids. Other systems tell
     whether they are.
     """
-    has_ids: bool = False
-    """Whether these words look like ids."""
-    may_count: bool = False
-    """Whether these words may be the numbers of the lines (`1.`): they are ids only if
-    other systems name such recordings.
-    """
+    first: Words | None = None
+    """The lines of a text without ids at their ends."""
+    look: Look = Look.WORDS
     in_folder: bool = False
     """Whether the system is a folder, in which a file is usually a recording."""
+    is_named: bool = False
+    """Whether the form of the file names its recordings, as CTM does."""
 
-    @property
-    def offers_ids(self) -> bool:
-        """Whether the first words of the lines tell other systems their recordings.
+    def shares_ids(self, other: File) -> bool:
+        """Return whether lines that begin with words have the same ids as those of a
+        file of another system: the same brackets at their ends, the same first words in
+        another order, or first words that stand nowhere else and have a hyphen or
+        underscore.
 
         Recordings that begin with the same word have no id in common.
+
+        Args:
+            other: The file of the other system.
         """
-        return (self.has_ids or not self.in_folder) and not self.may_count
+        names = {piece.name for piece in self.by_id}
+        theirs = {piece.name for piece in other.by_id}
+        if self.in_folder or other.in_folder or not names:
+            return False
+        if self.first is None or other.first is None:
+            return names == theirs and self.first is other.first
+        if 2 * len(names & theirs) <= len(names):
+            return False
+        if self.first.is_reordered(other.first):
+            return True
+        return begin_with_ids(self.first.lines, other.first.lines)
+
+    @property
+    def is_unnamed(self) -> bool:
+        """Whether nothing but the name of the file names its recording."""
+        if self.is_named or self.in_folder:
+            return False
+        return all(piece.name == self.stem for piece in self.pieces)
 
     def with_ids_once(self) -> File:
         """Return the file; first words that begin several lines are no ids."""
@@ -171,7 +209,9 @@ def _read(source: Source, options: ReadOptions, strict: bool) -> File:
     if kind == JSON:
         return File(source.name, stem, list(_lists(source, options, strict)))
     if kind in _READERS:
-        return File(source.name, stem, list(_READERS[kind](source)))
+        is_named = kind != "srt"
+        pieces = list(_READERS[kind](source))
+        return File(source.name, stem, pieces, is_named=is_named)
     _check_no_table(source)
     return _lines(source, kind)
 
@@ -182,7 +222,7 @@ def _check_no_table(source: Source) -> None:
     Raises:
         UserError: They are.
     """
-    if is_table(source):
+    if is_called_table(source.path) or is_table(source):
         raise UserError(
             f"{source.name}: is a table, not the words of a recording; give its texts:"
             f" rescore rerank {source.name} --best texts.trn"
@@ -215,13 +255,18 @@ def _lines(source: Source, kind: str) -> File:
     texts = [Piece(stem, _words(line.text)) for line in lines] or [Piece(stem, [])]
     if kind != "trn":
         pieces = [_with_id(as_kaldi(line)) for line in lines]
-        may_count = any(_NUMBER.fullmatch(piece.name) for piece in pieces)
-        return File(source.name, stem, texts, pieces, kind == "kaldi", may_count)
+        first = Words([line.text for line in lines], source.name)
+        look = Look.WORDS
+        if len(lines) > 1 and first.have_look:
+            may_count = any(map(_NUMBER.fullmatch, first.first))
+            look = Look.NUMBERS if may_count else Look.IDS
+        return File(source.name, stem, texts, pieces, first, look)
     with_ids = trn_lines(lines)
     by_id = [_with_id(line) for line in with_ids or ()]
     has_name = len(lines) > 1 or ".trn" in source.path.name
-    is_trn = with_ids is not None and has_name
-    return File(source.name, stem, by_id if is_trn else texts, by_id, is_trn)
+    if with_ids is not None and has_name:
+        return File(source.name, stem, by_id, by_id, look=Look.IDS)
+    return File(source.name, stem, texts, by_id)
 
 
 def _check_trn(lines: Sequence[Segment]) -> None:

@@ -15,13 +15,14 @@ from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from pathlib import Path
 
-from rescore.asr.pieces import File, Piece, is_json, read_file
+from rescore.asr.pieces import File, Look, Piece, is_json, read_file
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.alternatives import FROM_LETTERS
+from rescore.formats.folders import files_of_folder
 from rescore.formats.ids import plain_id, with_names_of
 from rescore.formats.reading import check_options, named_table
-from rescore.formats.segments import JSON, kind_of
+from rescore.formats.segments import JSON, OF_RECORDINGS, kind_of
 from rescore.formats.shaped import ShapeOptions
 from rescore.formats.source import (
     UNORDERED,
@@ -32,7 +33,7 @@ from rescore.formats.source import (
     sniff,
 )
 from rescore.formats.text import are_rows
-from rescore.formats.texts import is_called_table
+from rescore.formats.texts import is_table
 from rescore.formats.times import (
     Span,
     TimedWord,
@@ -207,6 +208,8 @@ def read_systems(
     split = _with_channels(systems)
     every = [_joined(files, known, split, warnings) for files in systems]
     every = _with_same_names(every, paths, len(outputs))
+    unnamed = [all(file.is_unnamed for file in files) for files in systems]
+    every = _with_one_name(every, paths, len(outputs), unnamed)
     for path, recordings in zip(paths, every, strict=True):
         words = sum(len(recording.words) for recording in recordings.values())
         tell_recordings(path, len(recordings), words)
@@ -262,10 +265,53 @@ def _with_same_names(
     """
     renamed = list(systems)
     names: dict[str, None] = {}
-    order = [*range(outputs, len(systems)), *range(outputs)]
-    for place in order:
+    for place in _references_first(len(systems), outputs):
         renamed[place] = with_names_of(names, systems[place], str(paths[place]))
         names |= dict.fromkeys(renamed[place])
+    return renamed
+
+
+def _references_first(systems: int, outputs: int) -> list[int]:
+    """Return the places of systems, of which those behind the outputs are references:
+    these come first.
+    """
+    return [*range(outputs, systems), *range(outputs)]
+
+
+def _with_one_name(
+    systems: Sequence[dict[str, Recording]],
+    paths: Sequence[str | Path],
+    outputs: int,
+    unnamed: Sequence[bool],
+) -> list[dict[str, Recording]]:
+    """Return systems of one recording each, in which a file that names no recording has
+    the recording of the others, and a line says so; other systems as they are.
+
+    Args:
+        systems: The recordings of each system, and those of references behind them.
+        paths: The file or folder of each.
+        outputs: The number of systems that are no references.
+        unnamed: Whether nothing but the name of the file names the recording of each.
+    """
+    if any(len(recordings) != 1 for recordings in systems):
+        return list(systems)
+    names = [next(iter(recordings)) for recordings in systems]
+    order = _references_first(len(systems), outputs)
+    named = [place for place in order if not unnamed[place]]
+    if len({names[place] for place in named}) > 1:
+        return list(systems)
+    first = [*named, *order][0]
+    renamed = []
+    for path, name, recordings in zip(paths, names, systems, strict=True):
+        if name != names[first]:
+            log.info(
+                "%s: is one recording without a name, and is taken for the recording"
+                " %s of %s",
+                path,
+                names[first],
+                paths[first],
+            )
+        renamed.append({names[first]: recordings[name]})
     return renamed
 
 
@@ -302,11 +348,12 @@ def _identified(systems: Sequence[Sequence[File]]) -> list[list[File]]:
     """
     _check_repeated(systems)
     systems = [[file.with_ids_once() for file in files] for files in systems]
+    systems = _with_shared_ids(systems)
     names = []
     for files in systems:
         own = {piece.name for piece in _pieces_of(files)}
         for file in files:
-            if file.offers_ids:
+            if file.look is Look.IDS:
                 own |= {piece.name for piece in file.by_id}
             if file.is_numbered or not file.pieces:
                 own.add(file.stem)
@@ -318,6 +365,24 @@ def _identified(systems: Sequence[Sequence[File]]) -> list[list[File]]:
             [file._replace(pieces=_pieces(file, others)) for file in files]
         )
     return identified
+
+
+def _with_shared_ids(systems: Sequence[Sequence[File]]) -> list[list[File]]:
+    """Return the systems, in which first words are ids if a text of another system has
+    the same ids (`File.shares_ids`).
+    """
+    result = []
+    for rank, files in enumerate(systems):
+        others = [
+            file for own in (*systems[:rank], *systems[rank + 1 :]) for file in own
+        ]
+        own = []
+        for file in files:
+            if file.look is Look.WORDS and any(map(file.shares_ids, others)):
+                file = file._replace(look=Look.IDS)
+            own.append(file)
+        result.append(own)
+    return result
 
 
 def _check_repeated(systems: Sequence[Sequence[File]]) -> None:
@@ -336,7 +401,7 @@ def _check_repeated(systems: Sequence[Sequence[File]]) -> None:
     for rank, files in enumerate(systems):
         others = _Names(set().union(*named[:rank], *named[rank + 1 :]))
         for file in files:
-            if file.may_count:
+            if file.look is Look.NUMBERS:
                 continue
             numbers = Counter(piece.name for piece in file.by_id)
             known = sum(name in others for name in numbers)
@@ -351,35 +416,55 @@ def _check_repeated(systems: Sequence[Sequence[File]]) -> None:
 
 
 def _pieces(file: File, others: _Names) -> list[Piece]:
-    """Return the pieces of a file, by their ids if other systems know most ids, or if
-    `rescore combine` wrote them.
+    """Return the pieces of a file: of the recording that it is called after, by their
+    ids, or as the file names them.
+    """
+    if _is_one_recording(file, others):
+        return file.as_recording()
+    if _has_known_ids(file, others):
+        return list(file.by_id)
+    if _was_combined(file):
+        names = [piece.name.rpartition("-")[0] for piece in file.by_id]
+        pairs = zip(names, file.by_id, strict=True)
+        return [piece._replace(name=name, is_id=False) for name, piece in pairs]
+    return file.pieces
 
-    A file without ids, and an empty file of a form that names its recordings, is the
-    recording that it is called after, if other systems have that recording.
+
+def _is_one_recording(file: File, others: _Names) -> bool:
+    """Return whether a file without ids, or an empty file of a form that names its
+    recordings, is the recording that it is called after: other systems have that
+    recording, or none with the numbers of its lists.
+    """
+    if file.stem in others:
+        return file.is_numbered or not file.pieces
+    is_any_known = any(piece.name in others for piece in file.pieces)
+    return file.is_numbered and not is_any_known
+
+
+def _has_known_ids(file: File, others: _Names) -> bool:
+    """Return whether other systems know most first words of a text as ids.
 
     `rescore.formats.ids.are_ids` has another rule, for texts of utterances: there a
     single id in common is certain. Here a sentence of a recording may begin with the
     name of a recording, and an id may name an utterance of a recording.
     """
-    if file.stem in others and (file.is_numbered or not file.pieces):
-        return file.as_recording()
-    if file.is_numbered and not any(piece.name in others for piece in file.pieces):
-        return file.as_recording()
-    ids = [piece.name for piece in file.by_id]
-    known = sum(others.named_by(name) in others for name in ids)
-    if 2 * known > len(ids) and (file.has_ids or file.stem not in others):
-        return list(file.by_id)
-    if len(ids) < 2:
-        return file.pieces
+    known = sum(others.named_by(piece.name) in others for piece in file.by_id)
+    if 2 * known <= len(file.by_id):
+        return False
+    return file.look is not Look.WORDS or file.stem not in others
+
+
+def _was_combined(file: File) -> bool:
+    """Return whether `rescore combine` numbered the pieces of recordings: the ids are
+    such as `talk-00001`.
+    """
     numbers: Counter[str] = Counter()
-    pieces = []
     for piece in file.by_id:
         name, _, number = piece.name.rpartition("-")
         numbers[name] += 1
         if not name or number != f"{numbers[name]:05}":
-            return file.pieces
-        pieces.append(piece._replace(name=name, is_id=False))
-    return pieces
+            return False
+    return len(file.by_id) > 1
 
 
 def _with_channels(systems: Iterable[Sequence[File]]) -> set[str]:
@@ -492,8 +577,8 @@ def is_unscored(text: str) -> bool:
 
 # --- whole recordings or utterances --------------------------------------------------
 
-_WHOLE = ("ctm", "stm", "srt", "rttm", "seglst", "folder")
-"""Forms of files that name recordings, and a folder with a file for each recording."""
+_FOLDER = "folder"
+"""A folder with a file for each recording."""
 _DOCUMENTS = ("whisper", "speech", "parakeet")
 """Formats whose files are each of one recording."""
 _TABLE = "table"
@@ -523,7 +608,7 @@ def are_whole(
         if not source.is_folder and not source.is_regular:
             continue  # it cannot be read twice
         kind = format_name or _form_of(source, options)
-        if kind in (*_WHOLE, *_DOCUMENTS):
+        if kind in (*OF_RECORDINGS, *_DOCUMENTS, _FOLDER):
             return True
         kinds.add(kind)
         if kind == "plain":
@@ -534,15 +619,18 @@ def are_whole(
 
 
 def _form_of(source: Source, options: ReadOptions | None) -> str:
-    """Return the format of an output: of lists, else the form of a text, or
-    "folder".
+    """Return the format of an output: of lists, else the form of a text, or `_FOLDER`;
+    a folder of files that are read one after another has that of the first.
     """
     if source.is_folder:
-        return sniff(source) or "folder"
+        first = files_of_folder(source.path)[0]
+        if first == source.path:
+            return sniff(source) or _FOLDER
+        source = Source(first)
     kind = kind_of(source)
     if kind not in (JSON, "plain"):
         return kind
     lines = source.head.splitlines()[:-1]  # the last may be cut
-    if are_rows(lines) or is_called_table(source.path):
+    if are_rows(lines) or is_table(source):
         kind = _TABLE
     return named_table(source, options) or sniff(source) or kind

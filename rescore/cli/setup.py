@@ -21,7 +21,8 @@ import click
 from rescore.cli.bridge import command
 from rescore.errors import UserError
 from rescore.files import write_text
-from rescore.formats.reading import iterate, parts_in
+from rescore.formats.folders import parts_in
+from rescore.formats.reading import iterate
 from rescore.formats.source import Source, sniff
 from rescore.ids import SOUNDS
 from rescore.lms import shipped, shipped_models

@@ -14,8 +14,9 @@ from rescore.parts import FORMATS, resolve
 
 if TYPE_CHECKING:
     from rescore.formats.best import BestWriter, write_best
+    from rescore.formats.folders import parts_in
     from rescore.formats.outputs import read_output
-    from rescore.formats.reading import Format, from_json, iterate, parts_in, read
+    from rescore.formats.reading import Format, from_json, iterate, read
     from rescore.formats.references import References, read_references
     from rescore.formats.source import ReadOptions, sniff
     from rescore.formats.writing import (
@@ -53,7 +54,7 @@ _MODULES = {
     "write_best": "best",
     "read_output": "outputs",
     "Format": "reading",
-    "parts_in": "reading",
+    "parts_in": "folders",
     "from_json": "reading",
     "iterate": "reading",
     "read": "reading",

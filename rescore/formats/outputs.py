@@ -22,7 +22,7 @@ from rescore.formats.references import (
 )
 from rescore.formats.roles import given_fields
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.texts import format_beside, if_lists
+from rescore.formats.texts import format_beside, if_lists, is_table
 from rescore.formats.understood import TEXT, Understood
 from rescore.formats.unknown import is_lattice, unknown
 from rescore.nbest import NbestList, as_first_pass
@@ -95,7 +95,7 @@ def _read_output(
     if files is not None and is_text(
         source, options.get("format_name"), options.get("options")
     ):
-        if is_lattice(source):
+        if is_lattice(source) or is_table(source):
             raise UserError(f"{path}: {unknown(source)}")
         s2s = options.get("s2s", FIRST_PASS)
         named = options.get("format_name")

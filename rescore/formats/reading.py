@@ -26,6 +26,7 @@ from rescore.formats.first_pass import (
     has_scores,
     rank_by_order,
 )
+from rescore.formats.folders import tell_left_out, with_files_of_folders
 from rescore.formats.merging import merged
 from rescore.formats.objects import COMMAS, TABS, first_record
 from rescore.formats.references import (
@@ -183,6 +184,7 @@ def _each(
     """
     warnings = InputWarnings(strict)
     options = _for_readers(options or ReadOptions(), s2s, len(paths) > 1)
+    advice = ""
     with warnings.reported():
         for source in opened_all(paths, warnings, format_name, s2s, options):
             for nbest in lists_in(
@@ -190,8 +192,10 @@ def _each(
             ):
                 seen.add(nbest, source, options.in_python)
                 yield nbest
+            if source.peek.root:
+                advice = f"; {OTHER_PLACES}"
     if not seen:
-        raise UserError(f"{_names(paths)}: no N-best list in it; {OTHER_PLACES}")
+        raise UserError(f"{_names(paths)}: no N-best list in it{advice}")
 
 
 def lists_in(
@@ -416,56 +420,6 @@ def from_json(value: Any, place: str) -> NbestList:
 # --- paths and their formats ---------------------------------------------------------
 
 
-def with_files_of_folders(
-    paths: Sequence[str | Path | Source],
-) -> Iterator[str | Path | Source]:
-    """Yield the paths; instead of a folder of JSON Lines, or of the parts of a set, its
-    files by name.
-
-    Args:
-        paths: Files, folders and streams.
-    """
-    for path in paths:
-        if (
-            isinstance(path, Source)
-            or not Path(path).is_dir()
-            or sniff(Source(path)) is not None
-        ):
-            yield path
-            continue
-        folder = Path(path)
-        files = sorted([*folder.glob("*.jsonl"), *folder.glob("*.jsonl.gz")])
-        yield from files or _parts_of_set(folder) or [folder]
-
-
-def _parts_of_set(folder: Path) -> list[Path]:
-    """Return the files of a folder that are the parts of a set, of the first format
-    that has such files.
-    """
-    for name, _ in FORMATS.loaded():
-        files = parts_in(folder, name)
-        if files:
-            return files
-    return []
-
-
-def parts_in(folder: Path, name: str) -> list[Path]:
-    """Return the files of a folder that a format reads as the parts of one set, by
-    name.
-
-    Args:
-        folder: A folder with a single file of the format, or with the parts of a set.
-        name: The name of the format.
-    """
-    reader = FORMATS[name]
-    files = set()
-    for pattern in getattr(reader, "parts", ()):
-        for path in folder.glob(pattern):
-            if path.is_file() and reader.sniff(Source(path)):
-                files.add(path)
-    return sorted(files)
-
-
 def opened_all(
     paths: Sequence[str | Path | Source],
     warnings: InputWarnings,
@@ -486,6 +440,8 @@ def opened_all(
     Raises:
         OptionError: No reader takes an option.
     """
+    for path in paths:
+        tell_left_out(path)
     sources = (
         path if isinstance(path, Source) else Source(path, warnings)
         for path in with_files_of_folders(paths)

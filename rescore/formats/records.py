@@ -45,6 +45,7 @@ from rescore.formats.roles import (
     systems_of,
 )
 from rescore.formats.rows import Joins, Row, RowFormat
+from rescore.formats.segments import is_seglst
 from rescore.formats.shaped import words_of
 from rescore.formats.shapes import records, shipped
 from rescore.formats.source import (
@@ -96,7 +97,7 @@ class Records(RowFormat):
 
     def sniff(self, source: Source) -> bool:
         """Return whether the first record has the keys that tell this layout."""
-        if not source.peek.root:
+        if not source.peek.root or is_seglst(source.peek):
             return False
         return set(records()[self._name].needs) <= set(source.peek.keys)
 

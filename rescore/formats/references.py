@@ -32,7 +32,7 @@ from rescore.formats.roles import NO_FIELDS, KeysOfRoles, fields_of_texts
 from rescore.formats.segments import (
     Segment,
     as_kaldi,
-    is_stm,
+    check_of_utterances,
     text_lines,
     trn_lines,
 )
@@ -357,6 +357,8 @@ class TextFile:
         if is_detected:
             self.named = fields_of_texts(fields, first_record(source), role)
             kind = kind_of_texts(source, role, self.named)
+        if kind is None and self._lines_as is None:
+            check_of_utterances(source, "outputs" if output else f"{self._noun}s")
         # a log of a toolkit such as fairseq has lists without being JSON
         translates = _translates(kind)
         self.of_lists = is_detected and (
@@ -395,12 +397,6 @@ class TextFile:
             raise UserError(f"{self.path}: is empty")
         if self.format == "trn" and not self.by_id:
             raise UserError(f"{self.path}: not trn: a line does not end in (id)")
-        if self.format is None and not output and is_stm(self.lines):
-            raise UserError(
-                f"{self.path}: is stm, for whole recordings; add --whole to rescore"
-                " eval, or give references as trn or Kaldi text (or --ref-format if"
-                " this is no stm)"
-            )
         if self._lines_as is None and self.by_id is None:
             check_ids([(line.place, line.text) for line in self._segments])
 
@@ -599,9 +595,11 @@ class PairedTexts:
 def _check_kind(source: Source, as_lines: bool) -> None:
     """Check that a source is a file, and has lines of text if it is read as lines."""
     if source.is_folder:
+        advice = "add --whole if each of its files is a recording, or give the file"
+        if (source.path / "text").exists():
+            advice = f"give {source.path / 'text'}, or another file"
         raise UserError(
-            f"{source.name}: is a folder; give the file with the texts, usually"
-            f" {source.path / 'text'}"
+            f"{source.name}: is a folder; {advice} with the texts of utterances"
         )
     if as_lines and source.peek.first:
         raise UserError(

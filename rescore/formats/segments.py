@@ -97,6 +97,16 @@ _ENDINGS = {"ctm": "ctm", "stm": "stm", "srt": "srt", "vtt": "srt", "rttm": "rtt
 """Forms by the endings of their files."""
 JSON = "json"
 """JSON that is no SegLST: `rescore.formats` reads its lists."""
+OF_RECORDINGS = {
+    "ctm": "a CTM",
+    "stm": "an STM",
+    "srt": "a file of subtitles",
+    "rttm": "an RTTM",
+    "seglst": "a SegLST",
+}
+"""The forms of whole recordings, as messages name them: places have times, and no ids
+of utterances.
+"""
 
 
 def kind_of(source: Source) -> str:
@@ -117,21 +127,56 @@ def kind_of(source: Source) -> str:
     if source.is_folder:
         raise UserError(f"{source.name}: is a folder; give a file with texts")
     if source.peek.root:
-        return "seglst" if _is_seglst(source.peek) else JSON
+        return "seglst" if is_seglst(source.peek) else JSON
     lines = _lines_of(source.head)
     if are_subtitles(lines):
         return "srt"
     kind = _timed_kind(lines[:FEW])
     if kind:
         return kind
+    if lines and all(map(split_trn, lines)):
+        return "trn"
     for ending in source.path.name.lower().split(".")[1:]:
         if ending in _ENDINGS:
             return _ENDINGS[ending]
-    if lines and all(map(split_trn, lines)):
-        return "trn"
     if len(lines) > 1 and begin_with_ids(lines):
         return "kaldi"
     return "plain"
+
+
+def form_of_recordings(source: Source) -> str | None:
+    """Return the form of a file of whole recordings, a key of `OF_RECORDINGS`; None for
+    a file of utterances, or a folder.
+
+    Args:
+        source: A file, which is only peeked into, or a folder.
+    """
+    if source.is_folder:
+        return None
+    kind = kind_of(source)
+    return kind if kind in OF_RECORDINGS else None
+
+
+def check_of_utterances(source: Source, what: str) -> None:
+    """Check that texts of utterances are not in a form of whole recordings, whose times
+    and names would be words.
+
+    Args:
+        source: The file of texts.
+        what: What the texts are, such as references.
+
+    Raises:
+        UserError: They are.
+    """
+    kind = form_of_recordings(source)
+    if kind is None:
+        return
+    form = OF_RECORDINGS[kind]
+    advice = f"give {what} as trn or Kaldi text"
+    if what != "source texts":
+        advice = f"add --whole to rescore eval, or {advice}"
+        advice += f" (or --ref-format if this is not {form})"
+    raise UserError(f"{source.name}: is {form}, for whole recordings; {advice}")
 
 
 def _lines_of(head: str) -> list[str]:
@@ -149,7 +194,7 @@ def _timed_kind(lines: Sequence[str]) -> str:
     if lines and all(map(_is_rttm, lines)):
         return "rttm"
     are_ctm = bool(lines) and all(map(_CTM.match, lines))
-    are_stm = is_stm(lines)
+    are_stm = bool(lines) and all(map(_STM.fullmatch, lines))
     if are_ctm and are_stm:  # all words, or all speakers, are numbers
         starts = [line.split()[2] for line in lines]
         return "ctm" if any("." in start for start in starts) else "stm"
@@ -263,16 +308,6 @@ _STM = re.compile(
 """A segment of a recording: file, channel, speaker, start, end, and a text."""
 
 
-def is_stm(lines: Sequence[str]) -> bool:
-    """Return whether all lines are segments of an STM.
-
-    Args:
-        lines: Lines of a text; empty lines and comments do not count.
-    """
-    filled = [line for line in lines if line.strip() and not is_comment(line)]
-    return bool(filled) and all(map(_STM.fullmatch, filled))
-
-
 def _stm(source: Source) -> Places:
     """Yield each segment of an STM."""
     for number, line in enumerate(source.lines(), 1):
@@ -333,8 +368,12 @@ _SEGLST = ("session_id", "speaker", "words")
 """Keys of a segment of a SegLST."""
 
 
-def _is_seglst(peek: JsonPeek) -> bool:
-    """Return whether JSON is a list of segments."""
+def is_seglst(peek: JsonPeek) -> bool:
+    """Return whether JSON is a list of segments.
+
+    Args:
+        peek: The beginning of the JSON.
+    """
     return peek.root == "[" and set(_SEGLST) <= peek.first.keys()
 
 

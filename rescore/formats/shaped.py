@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rescore.errors import UserError, counted
-from rescore.files import loads
+from rescore.files import ending_of, loads
 from rescore.formats import paths
 from rescore.formats.about import about_results, id_of_document, still_missing
 from rescore.formats.rows import Row, RowFormat, as_list
@@ -167,7 +167,7 @@ class Shaped(RowFormat):
         unseen: dict[str, list[str]] = {}
         if self._own is not None:
             unseen = self._own[-1].places()
-        last = self.shapes[-1]
+        last = self._fitting(source.peek.first) or self.shapes[-1]
         for document, place in self._documents(source):
             last = shape = self._fitting(document) or last
             unseen = still_missing(unseen, document)
@@ -231,7 +231,7 @@ class Shaped(RowFormat):
 
 def _is_json(path: Path) -> bool:
     """Return whether a file of a folder is JSON by its name."""
-    return path.suffix == ".json"
+    return ending_of(path.name) == ".json"
 
 
 # --- results -------------------------------------------------------------------------

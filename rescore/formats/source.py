@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, NamedTuple, TypeVar, cast
@@ -252,7 +253,10 @@ class JsonPeek(NamedTuple):
     root: str = ""
     """`{` or `[`, the first character of the text; empty if it is not JSON."""
     first: Mapping[str, Any] = MappingProxyType({})
-    """The root object, or the first object in the root list; empty if it is damaged."""
+    """The root object, or the first object in the root list; empty if it is damaged. An
+    object without values, such as `{"text": ""}` of a silence, says nothing of the
+    form: the next object that has values stands for it.
+    """
     lines: bool = False
     """Whether further documents follow, or the first is whole on the first line."""
 
@@ -288,13 +292,35 @@ class JsonPeek(NamedTuple):
             value = json.loads(text[:end] + closing)
         except (ValueError, RecursionError):
             value = {}
+        first_line, newline, rest = text.partition("\n")
         if isinstance(value, list):
-            value = next(iter(value), {})
-        first = value if isinstance(value, dict) else {}
-        first_line, newline, _ = text.partition("\n")
+            first = _telling(value)
+        else:
+            first = _telling(chain([value], _lines_of_json(rest)))
         is_cut = bool(closing)
         on_one_line = not newline if is_cut else end == len(first_line.rstrip())
         return cls(text[0], first, on_one_line and text[0] == "{")
+
+
+def _telling(values: Iterable[Any]) -> Mapping[str, Any]:
+    """Return the first object that has a value; the first object if none has."""
+    before: Mapping[str, Any] = {}
+    for value in values:
+        if not isinstance(value, dict):
+            break
+        if any(own or own == 0 for own in value.values()):
+            return value
+        before = before or value
+    return before
+
+
+def _lines_of_json(text: str) -> Iterator[Any]:
+    """Yield the values of lines up to the first that is no JSON, or is cut."""
+    for line in text.split("\n"):
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError):
+            return
 
 
 def _first_document(text: str) -> tuple[str, int, str]:

@@ -9,11 +9,17 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from rescore.errors import UserError
+from rescore.files import ending_of
 from rescore.formats.fields import Fields, TextOfUtterance
+from rescore.formats.ids import Words
+from rescore.formats.objects import first_record
 from rescore.formats.roles import FIELDS, KeysOfRoles
+from rescore.formats.segments import form_of_recordings
 from rescore.formats.source import ReadOptions, Source, sniff
 from rescore.formats.text import are_rows, duplicated
-from rescore.formats.understood import TEXT
+from rescore.formats.understood import TEXT, WORDS
+from rescore.formats.wordlists import biased_texts
 from rescore.option_readers import reads
 from rescore.parts import FORMATS
 
@@ -36,7 +42,15 @@ def kind_of_texts(source: Source, role: str, fields: KeysOfRoles) -> str | None:
         for name in TABLES:
             FORMATS[name].check_texts(source, role, fields)
     kind = sniff(source)
-    return None if kind in TABLES else kind
+    if kind not in (None, *TABLES):
+        return kind
+    if is_table(source):
+        columns = ", ".join(first_record(source))
+        raise UserError(
+            f"{source.name}: which columns have the ids and the {WORDS[role]}? Say it"
+            f" with --field id=NAME --field {role}=NAME ({columns[:100]})"
+        )
+    return None
 
 
 TABLES = ("tsv", "csv")
@@ -51,22 +65,38 @@ def is_called_table(path: str | Path) -> bool:
     Args:
         path: The file.
     """
-    name = Path(path).name.removesuffix(".gz").removesuffix(".xz")
-    return Path(name).suffix.removeprefix(".") in TABLES
+    return ending_of(Path(path).name).removeprefix(".") in TABLES
 
 
 def is_table(source: Source) -> bool:
-    """Return whether lines are rows of a table with hypotheses, by the name of the file
-    or by the first line.
+    """Return whether lines are surely the rows of a table: by the name of the file, by
+    the names of columns in the first line, or since this line has commas and no blank.
+
+    Lines `id<TAB>text` under such a name are texts, if the first text has a blank, as
+    names of columns have not, or the ids have the look of ids.
 
     Args:
         source: A file of lines without another form.
     """
-    if is_called_table(source.path):
-        return True
-    if not are_rows(source.head.splitlines()[:-1]):  # the last line may be cut
+    first, *others = source.head.split("\n")
+    lines = [first, *others[:-1]]  # the head may end within the last line
+    if source.is_folder or source.peek.root or len(first_record(source)) < 2:
         return False
-    return any(FORMATS[name].sniff(source) for name in TABLES)
+    if is_called_table(source.path):
+        return "\t" not in first or not _are_texts(lines, source.name)
+    if not are_rows(lines):
+        return False
+    is_head = "," in first and len(first.split()) == 1
+    return is_head or any(FORMATS[name].sniff(source) for name in TABLES)
+
+
+def _are_texts(lines: Sequence[str], name: str) -> bool:
+    """Return whether lines with tabs are texts behind ids, perhaps with lists of words
+    behind them.
+    """
+    if len(lines[0].split()) > lines[0].count("\t") + 1:
+        return True
+    return Words(lines, name).have_look or biased_texts(lines[:1], name) is not None
 
 
 def texts_by_id(
@@ -153,8 +183,11 @@ def _beside(source: Source, ids: Collection[str]) -> str | None:
         if not hasattr(reader, "are_lists_of"):
             continue
         are_lists = reader.are_lists_of(source, ids)
-        if are_lists is not None and sniff(source) in (None, name):
-            return name if are_lists else TEXT
+        if are_lists is None or sniff(source) not in (None, name):
+            continue
+        if are_lists:
+            return name
+        return None if form_of_recordings(source) else TEXT
     return None
 
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from rescore.formats.ids import begin_with_ids
 from rescore.formats.objects import first_record
+from rescore.formats.segments import OF_RECORDINGS, form_of_recordings
 from rescore.formats.source import Source, sniff
 from rescore.formats.tables import NUMBER
-from rescore.formats.text import are_rows, split_trn
-from rescore.formats.texts import if_lists, is_called_table
+from rescore.formats.text import split_trn
+from rescore.formats.texts import if_lists, is_table
 from rescore.parts import FORMATS
 
 LISTS = (
@@ -60,6 +61,13 @@ def unknown(source: Source) -> str:
         return "is empty"
     if is_lattice(source):
         return f"a lattice of OpenFst or Kaldi, which is not read; {LISTS}"
+    form = form_of_recordings(source)
+    if form is not None:
+        return (
+            f"is {OF_RECORDINGS[form]}, for whole recordings, and no N-best list; to"
+            f" measure it: rescore eval {source.name} --whole --ref FILE"
+            f"{if_lists(source)}"
+        )
     if re.search(r"\|\s*fairseq", source.head):
         return (
             "a fairseq log that ends before its first S- or H- line; let"
@@ -74,10 +82,9 @@ def unknown(source: Source) -> str:
             f" id,text,score before {first[:60]!r}"
         )
     columns = list(first_record(source))
-    if is_called_table(source.path) and len(columns) > 2:
+    if is_table(source):
         return _which_column(columns)
-    is_head = len(first.split()) == 1 and "," in first and are_rows(whole_lines)
-    if not is_head and (begin_with_ids(whole_lines) or split_trn(first)):
+    if begin_with_ids(whole_lines) or split_trn(first):
         return (
             "a 1-best text, with one text for each utterance; to measure it: rescore"
             f" eval {source.name} --ref FILE{if_lists(source)}"

@@ -244,7 +244,7 @@ def style_of(path: str) -> str | None:
     """
     for names in (STYLES.shipped, STYLES.names):
         for name in names:
-            if unpacked_name(path).endswith(STYLES.about(name)):
+            if unpacked_name(path).lower().endswith(STYLES.about(name)):
                 return name
     return None
 

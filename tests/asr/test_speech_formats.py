@@ -126,3 +126,30 @@ def test_rows_of_brain_to_text(tmp_path: Path) -> None:
     ):
         with pytest.raises(UserError, match=message):
             read(tmp_path, "rows.txt", wrong)
+
+
+@pytest.mark.parametrize("silent", [0, 1, 2, 3])
+@pytest.mark.parametrize("form", ["lines", "list"])
+def test_results_of_vosk_may_begin_with_silence(
+    form: str, silent: int, tmp_path: Path
+) -> None:
+    """An object that says nothing does not tell the form."""
+    word = {"conf": 1, "start": 0.5, "end": 0.75, "word": "owl"}
+    said = {"result": [word], "text": "owl"}
+    entries = [*([{"text": ""}] * silent), said, {"text": ""}, said]
+    text = json.dumps(entries)
+    if form == "lines":
+        text = "".join(json.dumps(entry) + "\n" for entry in entries)
+    path = tmp_path / "talk.jsonl"
+    path.write_text(text)
+    lists = list(formats.iterate([path]))
+    assert {nbest.recording for nbest in lists} == {"talk"}
+    texts = [*([""] * silent), "owl", "", "owl"]
+    assert [nbest.hypotheses[0].text for nbest in lists] == texts
+    assert lists[-1].hypotheses[0].times == ((0.5, 0.75),)
+
+
+def test_objects_without_any_value_are_records(tmp_path: Path) -> None:
+    path = tmp_path / "l.jsonl"
+    path.write_text('{"text": ""}\n{"text": ""}\n')
+    assert [nbest.id for nbest in formats.iterate([path])] == ["1", "2"]

@@ -92,7 +92,8 @@ def test_a_text_without_ids_and_a_table_without_a_known_column(tmp_path: Path) -
         texts(read_system(written(tmp_path, "out.txt", "an owl\n\ntwo\n")))
     ) == ["1", "2", "3"]
     with pytest.raises(
-        UserError, match=r"which column has the texts\? Say it with --field text=NAME"
+        UserError,
+        match=r"which column has the hypotheses\? Say it with --field text=NAME",
     ):
         read_system(
             written(tmp_path, "odd.csv", "name,words,time\nx,an owl,2\ny,two,3\n")

@@ -783,7 +783,7 @@ def test_tables_with_fields_are_combined(rescore: Run, tmp_path: Path) -> None:
     assert "1 of 3 utterances are missing" in done.stderr
     refused = rescore("combine", "a.csv", "b.csv", "-o", "lists.jsonl")
     assert refused.returncode == 2
-    assert "which column has the texts?" in refused.stderr
+    assert "which column has the hypotheses?" in refused.stderr
 
 
 def test_a_silent_recording_is_measured_by_segments_as_others_are(

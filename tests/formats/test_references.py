@@ -49,7 +49,7 @@ def test_stm_is_for_whole_recordings(tmp_path: Path) -> None:
     )
     with pytest.raises(
         UserError,
-        match=r"ref.stm: is stm, for whole recordings; add --whole to rescore eval",
+        match=r"ref.stm: is an STM, for whole recordings; add --whole to rescore eval",
     ):
         read(ref, ["u1", "u2"])
 

@@ -272,7 +272,7 @@ ERRORS = {
     "no text in": "no list",
     "have no ids such as": "no ids",
     "lines for": "another number",
-    "is stm": "stm",
+    "is an STM": "stm",
 }
 
 
