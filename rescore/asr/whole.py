@@ -19,7 +19,7 @@ from rescore.asr.pieces import File, Piece, is_json, read_file
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.alternatives import FROM_LETTERS
-from rescore.formats.ids import plain_id, with_names_of
+from rescore.formats.ids import with_names_of
 from rescore.formats.reading import check_options, named_table
 from rescore.formats.segments import JSON, kind_of
 from rescore.formats.shaped import ShapeOptions
@@ -42,6 +42,7 @@ from rescore.formats.times import (
     timed_pieces,
 )
 from rescore.formats.understood import tell_recordings
+from rescore.ids import plain_id
 
 log = logging.getLogger(__name__)
 

@@ -41,6 +41,9 @@ log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
+NATIVE = "native"
+"""The format of native lists."""
+
 # --- problems of inputs --------------------------------------------------------------
 
 
