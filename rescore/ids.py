@@ -10,8 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-SOUNDS = (".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".sph")
-"""Endings of audio files."""
+SOUNDS = (
+    *(".wav", ".flac", ".mp3", ".ogg", ".opus", ".m4a", ".sph"),
+    *(".mp4", ".webm"),
+)
+"""Endings of files with sound; no other table says which these are."""
 FEATURES = (".mfc", ".plp", ".fbk")
 """Endings of files with acoustic features, as HTK writes them."""
 _ENDINGS = "|".join(ending.removeprefix(".") for ending in (*SOUNDS, *FEATURES))
@@ -61,6 +64,67 @@ def tail(name: str, depth: int) -> str:
         return name
     parts = re.split(r"[/\\]+", without_ending(without_blanks(name)))
     return "/".join(parts[-depth:])
+
+
+def parts_of_path(name: str) -> list[str]:
+    """Return the parts of an id between slashes, without the ending of an audio file.
+
+    Args:
+        name: The id.
+
+    Example:
+        >>> parts_of_path("calls/talk.wav"), parts_of_path("talk")
+        (['calls', 'talk'], ['talk'])
+    """
+    parts = re.split(r"[/\\]+", without_ending(without_blanks(name)))
+    return [part for part in parts if part] or [name]
+
+
+def plain_id(name: str, depth: int = 1) -> str:
+    """Return what is compared of an id that has no equal: its last parts between
+    slashes, without the ending of an audio file, and without leading zeros of numbers.
+
+    Args:
+        name: The id.
+        depth: The number of parts.
+
+    Example:
+        >>> plain_id("utt-007"), plain_id("spk1/a.wav"), plain_id("spk1/a.wav", 2)
+        ('utt-7', 'a', 'spk1/a')
+    """
+    return _ZEROS.sub("", "/".join(parts_of_path(name)[-depth:]))
+
+
+_ZEROS = re.compile(r"(?<!\d)(?<!\d\.)0+(?=\d)")
+"""The leading zeros of a number; digits behind a point are no number of their own."""
+
+
+def are_alike(name: str, other: str) -> bool:
+    """Return whether two ids with the same last part may be of one utterance. Ids in
+    different folders are, if one of them is the path of an audio file: another machine
+    has other folders.
+
+    Args:
+        name: An id.
+        other: The other id.
+
+    Example:
+        >>> are_alike("in/a/1", "a/01"), are_alike("a/1", "b/1")
+        (True, False)
+    """
+    return is_path(name) or is_path(other) or is_part_of_path(name, other)
+
+
+def is_part_of_path(name: str, other: str) -> bool:
+    """Return whether two ids have the same parts between slashes, as far as both have
+    folders.
+
+    Args:
+        name: An id.
+        other: The other id.
+    """
+    depth = min(len(parts_of_path(name)), len(parts_of_path(other)))
+    return plain_id(name, depth) == plain_id(other, depth)
 
 
 def by_number(names: Sequence[str]) -> list[int]:

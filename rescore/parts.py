@@ -326,7 +326,7 @@ FORMATS: Registry[Any] = Registry(
         "kaldi-per-utt": ("rescore.formats.alignments:KALDI", "Kaldi per_utt"),
         "sclite": ("rescore.formats.alignments:SCLITE", "sclite -o pra, or -o all"),
         "text": (
-            "rescore.formats.references:BEST",
+            "rescore.formats.one_best:BEST",
             "1-best text for eval: Kaldi, trn or plain lines",
         ),
         "json": ("rescore.formats.records:JSON", "JSON records with named fields"),

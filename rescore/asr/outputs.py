@@ -13,23 +13,19 @@ from rescore import formats
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.formats.alternatives import first_reading
-from rescore.formats.ids import Side, are_numbers, paired, some
+from rescore.formats.ids import Side, paired, some
+from rescore.formats.one_best import best_lists, open_output
 from rescore.formats.outputs import is_text
+from rescore.formats.pairs import paired_outputs
 from rescore.formats.reading import check_options
 from rescore.formats.records import options_by_system
-from rescore.formats.references import (
-    TextFile,
-    best_lists,
-    known_ids,
-    open_output,
-)
+from rescore.formats.references import TextFile, known_ids
 from rescore.formats.roles import SYSTEM, KeysOfRoles, keys_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_rows
 from rescore.formats.texts import format_beside, is_table
 from rescore.formats.understood import Understood
 from rescore.formats.unknown import unknown
-from rescore.ids import short
 from rescore.nbest import NbestList, as_first_pass
 from rescore.pace import paced
 
@@ -90,7 +86,9 @@ def read_each(
         if isinstance(output, TextFile):
             path = output.path
             beside = references or known or _reordered(output, outputs.values())
-            output = _texts(output, beside)
+            of_texts = output
+            output = _texts(of_texts, beside)
+            output = _with_case_of(references or known, of_texts, output)
             Understood.of_texts(path, output).tell()
         systems[name] = output
     return systems
@@ -124,7 +122,7 @@ def _certain_ids(outputs: Mapping[str, list[NbestList] | TextFile]) -> Side | No
         if not isinstance(output, TextFile):
             return Side([nbest.id for nbest in output], name)
         if texts is None and output.by_id is not None:
-            texts = Side(list(output.by_id), name)
+            texts = output.side
     return texts
 
 
@@ -160,12 +158,9 @@ def _texts(file: TextFile, other: Side | TextFile | None) -> list[NbestList]:
         other: The references, or the ids of another system; None if nothing is known.
     """
     if file.by_id is not None:
-        names: dict[str, str] = {}
-        if isinstance(other, Side):  # case does not count in trn
-            names = paired(other, file.side).renamed
         texts = {}
         for name, (text,) in file.by_id.items():
-            texts[names.get(name, name)] = (first_reading(text),)
+            texts[name] = (first_reading(text),)
         return best_lists(texts)
     if isinstance(other, TextFile):
         return best_lists(file.texts_of_output(other))
@@ -184,6 +179,27 @@ def _texts(file: TextFile, other: Side | TextFile | None) -> list[NbestList]:
         pairs = zip(other.ids or (), lines, strict=True)
         return best_lists({name: (line,) for name, line in pairs})
     return best_lists(file.numbered_texts())
+
+
+def _with_case_of(
+    other: Side | TextFile | None, file: TextFile, lists: list[NbestList]
+) -> list[NbestList]:
+    """Return the lists of a 1-best text with the ids of another side: case does not
+    count in trn.
+
+    Args:
+        other: The references, or the ids of another system.
+        file: The text.
+        lists: Its lists.
+    """
+    ours = file.side_of([nbest.id for nbest in lists])
+    theirs = other.side if isinstance(other, TextFile) else other
+    if theirs is None or not (ours.ignores_case or theirs.ignores_case):
+        return lists
+    if isinstance(other, TextFile):
+        theirs = other.side_of(other.texts_beside(file) or ())
+    names = paired(theirs, ours).renamed
+    return [replace(nbest, id=names.get(nbest.id, nbest.id)) for nbest in lists]
 
 
 def read_table_of_systems(
@@ -279,10 +295,8 @@ def align_systems(
     """Return the lists of each system with the ids of the first system, in its order; a
     system may lack utterances.
 
-    Utterances are matched by id (`rescore.formats.ids`), else by audio file, else by
-    order where the references
-    of both systems are equal. Lists that are only numbered are matched by number, with
-    a warning where no references confirm the match.
+    Utterances are matched as in `rescore.formats.pairs`: by id, else by audio file,
+    else by order where the references of both systems are equal.
 
     Args:
         systems: The lists of each system.
@@ -295,7 +309,7 @@ def align_systems(
     every = list(first)
     ids = {nbest.id for nbest in first}
     for other, lists in others:
-        aligned[other] = _matched(first, lists, f"{name} and {other}", every)
+        aligned[other] = _matched(every, lists, (name, other), len(first))
         # what the first system lacks is matched between the others
         new = [nbest for nbest in aligned[other] if nbest.id not in ids]
         every += new
@@ -313,90 +327,40 @@ def align_systems(
 
 
 def _matched(
-    first: Sequence[NbestList],
-    lists: Sequence[NbestList],
-    both: str,
     every: Sequence[NbestList],
+    lists: Sequence[NbestList],
+    names: tuple[str, str],
+    first: int,
 ) -> list[NbestList]:
-    """Return the lists of another system with the ids of the first, in its order; then
-    the lists that the first lacks.
+    """Return the lists of another system with our ids, in our order; then the lists
+    that we lack.
 
     Args:
-        first: The lists of the first system.
-        lists: The lists of the other system.
-        both: The names of both systems, for errors.
         every: The lists of the first system, and those of others that it lacks.
-    """
-    ours = [nbest.id for nbest in first]
-    theirs = [nbest.id for nbest in lists]
-    if are_numbers(ours) and are_numbers(theirs):
-        if ours == theirs and not all(nbest.references for nbest in (*first, *lists)):
-            log.warning(
-                "%s: their utterances have no ids; those with the same number were"
-                " matched",
-                both,
-            )
-            return list(lists)
-    else:
-        same = _matched_by_names(every, lists, both)
-        if same is not None:
-            return same
-    references = [nbest.references for nbest in first]
-    if all(references) and references == [nbest.references for nbest in lists]:
-        pairs = zip(ours, lists, strict=True)
-        return [replace(nbest, id=name) for name, nbest in pairs]
-    raise UserError(
-        f"{both}: their utterances do not match ({counted(len(ours), 'utterance')} such"
-        f" as {some(ours)}, and {len(theirs):,} such as {some(theirs)}): no common ids"
-        " or audio files, and not the same references in the same order; give them the"
-        " same ids (plain lines have none: rescore --best FILE writes ids, FILE.txt"
-        " does not)"
-    )
-
-
-def _matched_by_names(
-    every: Sequence[NbestList], lists: Sequence[NbestList], both: str
-) -> list[NbestList] | None:
-    """Return the lists of another system with our ids, matched by id or path, and the
-    rest by audio file; None if no list has a match.
-
-    Args:
-        every: The lists of the systems before it, with our ids.
         lists: The lists of the other system.
-        both: The names of both systems, for errors.
+        names: The names of the first and of the other system.
+        first: The number of lists of the first system.
     """
-    ours = {nbest.id: nbest for nbest in every}
-    pairing = paired(Side(list(ours)), Side([nbest.id for nbest in lists], both))
+    both = " and ".join(names)
+    pairing = paired_outputs(every, lists, names, first)
+    if pairing is None:
+        ours = [nbest.id for nbest in every[:first]]
+        theirs = [nbest.id for nbest in lists]
+        raise UserError(
+            f"{both}: their utterances do not match ({counted(first, 'utterance')} such"
+            f" as {some(ours)}, and {len(theirs):,} such as {some(theirs)}): no common"
+            " ids or audio files, and not the same references in the same order; give"
+            " them the same ids (plain lines have none: rescore --best FILE writes ids,"
+            " FILE.txt does not)"
+        )
     pairing.tell()
-    names = pairing.renamed
-    taken = set(names.values())
-    by_audio = _by_audio([nbest for nbest in every if nbest.id not in taken])
-    known_audio = _by_audio([nbest for nbest in lists if nbest.id not in names])
-    for audio, nbest in known_audio.items():
-        if audio in by_audio:
-            names[nbest.id] = by_audio[audio].id
-    if not names:
-        return None
-    place = {name: number for number, name in enumerate(ours)}
-    theirs = {names.get(nbest.id, nbest.id): nbest for nbest in lists}
-    both_have = sorted(theirs.keys() & ours, key=place.__getitem__)
-    pairs = [(ours[name], theirs[name]) for name in both_have]
+    pairs = []
+    for own, place in zip(every, pairing.places, strict=False):
+        if place is not None:
+            pairs.append((own, lists[place]))
     _check_references(pairs, both)
-    known = [replace(their, id=our.id) for our, their in pairs]
-    return known + [nbest for name, nbest in theirs.items() if name not in ours]
-
-
-def _by_audio(lists: Iterable[NbestList]) -> dict[tuple[str, float], NbestList]:
-    """Return lists by the name of their audio file and the start; a list without a
-    recording is called after its audio file. Names of several lists are left out.
-    """
-    every: dict[tuple[str, float], list[NbestList]] = {}
-    for nbest in lists:
-        audio = (short(nbest.id), 0.0)
-        if nbest.audio:
-            audio = (short(nbest.audio.path), nbest.audio.start)
-        every.setdefault(audio, []).append(nbest)
-    return {audio: own[0] for audio, own in every.items() if len(own) == 1}
+    known = [replace(their, id=own.id) for own, their in pairs]
+    return known + [lists[place] for place in pairing.left]
 
 
 def _check_references(pairs: Sequence[tuple[NbestList, NbestList]], both: str) -> None:

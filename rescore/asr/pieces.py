@@ -18,6 +18,7 @@ from rescore.errors import UserError
 from rescore.formats.alternatives import AS_LETTERS, unescaped
 from rescore.formats.ids import Words, are_numbers, begin_with_ids, check_ids
 from rescore.formats.reading import lists_in
+from rescore.formats.said import said
 from rescore.formats.segments import (
     JSON,
     Segment,
@@ -26,17 +27,12 @@ from rescore.formats.segments import (
     goes_on,
     is_comment,
     kind_of,
-    segments,
     trn_lines,
     with_alternatives,
 )
-from rescore.formats.source import TAGS, UNORDERED, ReadOptions, Source
+from rescore.formats.source import UNORDERED, ReadOptions, Source
 from rescore.formats.subtitles import cue_words
-from rescore.formats.text import (
-    TAG,
-    stem_of,
-    undo_marks,
-)
+from rescore.formats.text import Marks, stem_of, strip_markup
 from rescore.formats.texts import is_called_table, is_table
 from rescore.formats.times import Span, Times, time_order, timed_pieces
 from rescore.nbest import as_first_pass, ranking
@@ -167,43 +163,6 @@ def read_file(source: Source, options: ReadOptions, strict: bool) -> File:
     Raises:
         UserError: The file is damaged.
     """
-    file = _read(source, options, strict)
-    pieces = [_without_tags(piece, source) for piece in file.pieces]
-    by_id = [_without_tags(piece, None) for piece in file.by_id]
-    return file._replace(pieces=pieces, by_id=by_id)
-
-
-def _without_tags(piece: Piece, source: Source | None) -> Piece:
-    """Return a piece without tags in its words.
-
-    Args:
-        piece: The piece.
-        source: The file, which tells a repair; None if another piece with these words
-            has told it.
-    """
-    if not any(TAG.search(word) for word in piece.words):
-        return piece
-    if source is not None:
-        source.warnings.add("text", TAGS, f"{source.name}: {piece.name}")
-    words: list[str] = []
-    times = []
-    letters = {}
-    has_times = len(piece.times) == len(piece.words)
-    for place, word in enumerate(piece.words):
-        rest = TAG.sub("", word)
-        if rest == word and place in piece.letters:
-            letters[len(words)] = piece.letters[place]
-        if rest:
-            words.append(rest)
-        if rest and has_times:
-            times.append(piece.times[place])
-    spoken = [(TAG.sub("", text), middle) for text, middle in piece.spoken]
-    spoken = [(text, middle) for text, middle in spoken if text]
-    return piece._replace(words=words, times=times, spoken=spoken, letters=letters)
-
-
-def _read(source: Source, options: ReadOptions, strict: bool) -> File:
-    """Return the pieces of a file of any format, with tags."""
     kind = kind_of(source)
     stem = stem_of(source)
     if kind == JSON:
@@ -245,7 +204,7 @@ def _lines(source: Source, kind: str) -> File:
         kind: Its form.
     """
     stem = stem_of(source)
-    lines = list(segments(source, "plain"))
+    lines = list(said(source, "plain"))
     if ".trn" in source.path.name:
         _check_trn(lines)
     if kind == "plain":
@@ -289,7 +248,7 @@ def _check_trn(lines: Sequence[Segment]) -> None:
 
 def _words(text: str) -> list[str]:
     """Return the words of a line of text, without marks and escapes."""
-    return unescaped(undo_marks(text)).split()
+    return unescaped(strip_markup(text, Marks.ENTITIES)).split()
 
 
 def _with_id(line: Segment) -> Piece:
@@ -367,7 +326,7 @@ def _timed_words(source: Source) -> Iterator[Piece]:
     silence.
     """
     pieces: dict[tuple[str, str], list[_Word]] = {}
-    words = list(_with_empty_words(segments(source)))
+    words = list(_with_empty_words(said(source)))
     for word in _in_order_of_time(words, source):
         segment = word.segment
         waiting = pieces.setdefault((segment.recording, segment.channel), [])
@@ -420,7 +379,7 @@ def _segments(source: Source) -> list[Piece]:
     of subtitles; the words of a segment share its time by letters.
     """
     kind = kind_of(source)
-    every = list(segments(source, kind))
+    every = list(said(source, kind))
     if kind == "stm":
         every.sort(key=lambda segment: _span(segment).start)
     pieces = []
@@ -430,7 +389,7 @@ def _segments(source: Source) -> list[Piece]:
         if kind == "srt":
             words = _letters(" ".join(cue_words(segment.text)))
         elif kind == "stm":  # the only form with alternatives in its texts
-            words = segment.text.split()
+            words = unescaped(segment.text).split()
             own = [(segment.speaker, _span(segment), " ".join(words))]
         times = segment.share_time(words)
         channel = segment.channel.upper()

@@ -15,15 +15,16 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.alternatives import first_reading
 from rescore.formats.ids import with_names_of
+from rescore.formats.said import said
 from rescore.formats.segments import (
     JSON,
     Segment,
     first_alternative,
     kind_of,
-    segments,
     with_alternatives,
 )
 from rescore.formats.source import InputWarnings, Source
+from rescore.formats.text import undo_entities
 from rescore.formats.times import Span
 from rescore.formats.understood import tell_recordings
 from rescore.nbest import Hypothesis, NbestList
@@ -162,14 +163,14 @@ def _said(source: Source) -> Iterator[Segment]:
         raise UserError(
             f"{source.name}: no speakers in it; give SegLST (JSON), STM, CTM or RTTM"
         )
-    every = segments(source, kind)
+    every = said(source, kind)
     if kind == "ctm":
         yield from _words_of_channels(every)
         return
     for segment in every:
         words = segment.text
         if kind == "stm":  # of alternatives the first is read
-            words = " ".join(first_reading(words).split())
+            words = undo_entities(" ".join(first_reading(words).split()))
         yield segment._replace(text=words)
 
 

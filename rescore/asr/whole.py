@@ -20,7 +20,7 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.alternatives import FROM_LETTERS
 from rescore.formats.folders import files_of_folder
-from rescore.formats.ids import plain_id, with_names_of
+from rescore.formats.ids import with_names_of
 from rescore.formats.reading import check_options, named_table
 from rescore.formats.segments import JSON, OF_RECORDINGS, kind_of
 from rescore.formats.shaped import ShapeOptions
@@ -43,6 +43,7 @@ from rescore.formats.times import (
     timed_pieces,
 )
 from rescore.formats.understood import tell_recordings
+from rescore.ids import plain_id
 
 log = logging.getLogger(__name__)
 

@@ -142,6 +142,8 @@ def command(
     if own.details and len(own.outputs) > 2:
         raise OptionError("--details compares one or two outputs")
     read = _read(own, config, inputs)
+    if inputs.allow_missing and len(read) > 1:
+        read = outputs.in_common(read)
     if own.details and len(read) > 2:
         raise OptionError("--details compares one or two outputs")
     if config.measuring.words and not config.metrics:

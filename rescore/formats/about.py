@@ -175,5 +175,5 @@ def _references(value: Any, shape: Shape, place: str) -> tuple[str, ...]:
     for entry in value if isinstance(value, list) else [value]:
         text = _text_or_none(entry, where, place)
         if text is not None:
-            texts.append(" ".join(text.split()))
+            texts.append(text)
     return tuple(texts)

@@ -24,10 +24,13 @@ from rescore.formats.audio import RecordingSegment, Segments
 from rescore.formats.cues import Said, blank_between, cues
 from rescore.formats.ids import is_piece_of
 from rescore.formats.text import (
+    Marks,
     escaped,
+    marks_in,
     read_line,
+    read_text,
+    strip_markup,
     undo_entities,
-    undo_marks,
     without_tags,
 )
 from rescore.formats.times import (
@@ -366,7 +369,7 @@ class BestWriter:
                 self._unordered.append(kept.nbest.id)
             duration = max(begin, end) - begin
             place = f"{self._recording} 1 {begin:.2f} {duration:.2f}"
-            self._file.write(f"{place} {word}{figure}\n")
+            self._file.write(f"{place} {escaped(word, read_text)}{figure}\n")
             self._last = begin
 
     def _add_said(self, kept: _Text, words: Sequence[tuple[str, Times]]) -> None:
@@ -385,6 +388,8 @@ class BestWriter:
             span = f"{_clock(start, '.')} --> {_clock(end, '.')}"
             # a bracket may begin a position such as `{\\an8}`
             text = html.escape("\n".join(lines), quote=False).replace("{", "&#123;")
+            if Marks.SUBWORDS in marks_in(text):
+                text = text.replace("@", "&#64;").replace("▁", "&#9601;")
             self._file.write(f"\n{span}\n{text}\n")
             return
         # the times of SubRip are told by the arrow
@@ -411,7 +416,7 @@ def _rows(
 def _read_trn(text: str) -> str:
     """Return what readers make of a text of trn; empty for a text with alternatives."""
     try:
-        texts = readings(undo_marks(without_tags(text)), text)
+        texts = readings(strip_markup(without_tags(text), Marks.ENTITIES), text)
     except UserError:  # too many
         return ""
     return undo_entities(texts[0]) if len(texts) == 1 else ""
@@ -427,7 +432,7 @@ def _read_cue(text: str) -> str:
     """
     if _TAG.search(text):
         return ""
-    return undo_entities(text)
+    return read_text(text)
 
 
 def write_best(

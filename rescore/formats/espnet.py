@@ -16,7 +16,7 @@ from rescore.files import loads, opened, parsed
 from rescore.formats.native import is_espnet1
 from rescore.formats.rows import Joins, Row, RowFormat, as_list
 from rescore.formats.source import InputWarnings, ReadOptions, Source
-from rescore.formats.text import field_of, numbered, strip_markup, table
+from rescore.formats.text import field_of, numbered, table
 from rescore.formats.writing import (
     check_folder,
     check_holds,
@@ -110,7 +110,7 @@ def _references(value: dict[str, Any], place: str) -> tuple[str, ...]:
         return ()
     if not isinstance(text, str):
         raise UserError(f'{place}: "text" is {text!r}, not a text')
-    return (strip_markup(text),)
+    return (text,)
 
 
 def _row(name: str, value: Any, place: str) -> Row:

@@ -1,10 +1,12 @@
 """Which utterance of one side is which utterance of the other: the one rule of ids.
 
 A side is a set of lists, a file of texts, the output of a system, or recordings. Ids
-are compared as they stand. Where they differ in leading zeros, or in the folder and the
-ending of an audio file, alone, they are matched if each fits a single other id, and a
-message says so. Ids that do not match are an error. Only sides without ids are paired
-by order, if their numbers are equal, and a message says so, too.
+are compared as they stand. Where they differ in leading zeros of their numbers, in the
+folder, or in the ending of an audio file alone, they are matched if each fits a single
+other id, and a message says so; in trn, case does not count. Ids that do not match are
+an error. Only sides without ids are paired by order, if their numbers are equal, and a
+message says so, too. Outputs, which hold more than ids, are paired in
+`rescore.formats.pairs`.
 
 Whether the first words of a text are ids depends on both sides (`are_ids`): on the ids
 of the other side if it has certain ids, else on the look of the words.
@@ -21,8 +23,8 @@ from functools import cached_property
 from typing import Generic, TypeVar
 
 from rescore.errors import UserError, counted
-from rescore.formats.text import duplicated, split_id, split_trn
-from rescore.ids import is_path, tail, without_blanks
+from rescore.formats.text import duplicated, split_id, split_trn, undo_entities
+from rescore.ids import are_alike, is_path, parts_of_path, plain_id, without_blanks
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +209,7 @@ def paired(ours: Side, theirs: Side) -> Pairing:
     place_of = {name: place for place, name in enumerate(theirs.ids)}
     note = ""
     partner = {name: name for name in ours.ids if name in place_of}
-    if theirs.ignores_case and len(partner) < len(ours):
+    if (ours.ignores_case or theirs.ignores_case) and len(partner) < len(ours):
         partner |= _without_case(ours.ids, theirs.ids, partner)
     if len(partner) < len(ours):
         taken = set(partner.values())
@@ -365,7 +367,7 @@ class ByName(Generic[T]):
         """
         return (
             f"{self.place}: {found[-SHOWN:]} is taken for {name[-SHOWN:]}: ids are"
-            " matched apart from leading zeros, and folders and endings of audio files"
+            " matched apart from leading zeros, folders, and endings of audio files"
         )
 
     def find(self, name: str) -> str | None:
@@ -401,9 +403,12 @@ class ByName(Generic[T]):
         """Return the ids that an utterance may have, by as many parts of its path as
         tell them apart.
         """
-        names = self._alike.get(plain_id(name), [])
+        names = []
+        for other in self._alike.get(plain_id(name), ()):
+            if are_alike(name, other):
+                names.append(other)
         for depth in range(2, DEEPEST + 1):
-            if len(names) < 2 or not is_path(name):
+            if len(names) < 2 or len(parts_of_path(name)) < depth:
                 break
             own = plain_id(name, depth)
             fitting = [other for other in names if plain_id(other, depth) == own]
@@ -411,26 +416,6 @@ class ByName(Generic[T]):
                 break
             names = fitting
         return names
-
-
-def plain_id(name: str, depth: int = 1) -> str:
-    """Return what is compared of an id that has no equal: a number without leading
-    zeros, or the last parts of the path of an audio file without its ending.
-
-    Args:
-        name: The id.
-        depth: The number of parts of the path.
-
-    Example:
-        >>> plain_id("007"), plain_id("spk1/a.wav"), plain_id("spk1/a.wav", 2)
-        ('7', 'a', 'spk1/a')
-    """
-    if not is_path(name) and not _is_number(name):
-        return name
-    folder, slash, last = tail(name, depth).rpartition("/")
-    if _is_number(last):
-        last = last.lstrip("0") or "0"
-    return folder + slash + last
 
 
 def piece_id(recording: str, number: int) -> str:
@@ -537,6 +522,19 @@ class Words:
         has_same = self.keys == other.keys and len(self.first) == len(other.first)
         return is_like_ids and has_same and self.first != other.first
 
+    def has_paths_of(self, other: Words) -> bool:
+        """Return whether the lines begin with different words in folders, or with
+        endings of audio files, and those of another text with the same words without
+        these: they are ids.
+
+        Args:
+            other: The other text.
+        """
+        if self.keys != other.keys or not 1 < len(self.keys) == len(self.first):
+            return False
+        are_paths = all("/" in word or is_path(word) for word in self.first)
+        return are_paths and set(self.first) != set(other.first)
+
     @property
     def side(self) -> Side:
         """The lines as a side without ids."""
@@ -569,7 +567,11 @@ def are_ids(text: Words, other: Side | Words) -> bool:
     if isinstance(other, Words):
         return _are_ids_beside_words(text, other)
     known = frozenset(map(plain_id, other.ids or ()))
-    in_common = len(known & text.keys)
+    keys = text.keys
+    if other.ignores_case:
+        known = frozenset(map(str.lower, known))
+        keys = frozenset(map(str.lower, keys))
+    in_common = len(known & keys)
     has_names = not all(map(_is_number, known))
     if 2 * in_common > len(known) or (in_common and has_names):
         return True
@@ -584,6 +586,8 @@ def _are_ids_beside_words(text: Words, other: Words) -> bool:
         UserError: They may be ids or words.
     """
     in_common = text.keys & other.keys
+    if text.has_paths_of(other) or other.has_paths_of(text):
+        return True
     if in_common and (text.have_look or other.have_look):
         return True
     if text.have_look:
@@ -634,12 +638,13 @@ def begin_with_ids(lines: Sequence[str], beside: Sequence[str] = ()) -> bool:
     first = first_words(lines)
     if not first or len(set(first)) < len(first):
         return False
+    unescaped = list(map(undo_entities, first))  # &#64; is no id
     if not beside:
-        return all(map(_DIGIT.search, first))
+        return all(map(_DIGIT.search, unescaped))
     words = set[str]()
     for line in (*lines, *beside):
         words.update(split_id(line)[1].split())
-    return words.isdisjoint(first) and all(map(_ID_MARK.search, first))
+    return words.isdisjoint(first) and all(map(_ID_MARK.search, unescaped))
 
 
 def end_with_ids(lines: Sequence[str]) -> bool:

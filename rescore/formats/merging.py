@@ -7,11 +7,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
 from rescore.columns import Column
 from rescore.errors import OptionError, UserError, counted
+from rescore.ids import is_part_of_path, plain_id
 from rescore.nbest import Header, Hypothesis, NbestList, tie_key
 
 log = logging.getLogger(__name__)
@@ -58,6 +60,7 @@ def merged(lists: Iterable[NbestList]) -> Iterator[NbestList]:
         before = len(first.hypotheses) + len(nbest.hypotheses)
         dropped += before - len(both.hypotheses)
         known[nbest.id] = both
+    _warn_of_alike(known)
     united = [number for number in lists_of_id.values() if number > 1]
     log.info(
         "--merge unites %s of %s, and drops %s",
@@ -66,6 +69,30 @@ def merged(lists: Iterable[NbestList]) -> Iterator[NbestList]:
         counted(dropped, "equal text"),
     )
     yield from known.values()
+
+
+def _warn_of_alike(ids: Iterable[str]) -> None:
+    """Warn of ids that stay two utterances, and that are matched where references are
+    read. Of one file they are two utterances, so they are not united here.
+    """
+    alike: dict[str, list[str]] = {}
+    for name in ids:
+        alike.setdefault(plain_id(name), []).append(name)
+    pairs = []
+    for names in alike.values():
+        for first, second in pairwise(names):
+            if is_part_of_path(first, second):
+                pairs.append((first, second))
+    if pairs:
+        first, second = pairs[0]
+        log.warning(
+            "--merge: %s differ in leading zeros, folder or ending alone, and are not"
+            " united (first: %s and %s); give the files the same ids if they are the"
+            " same utterances",
+            f"{counted(len(pairs), 'pair')} of ids",
+            first,
+            second,
+        )
 
 
 def _united(first: NbestList, other: NbestList) -> NbestList:

@@ -89,7 +89,9 @@ class _Pages(RowFormat):
         for file in source.files(lambda path: bool(_PAGE.search(path.name))):
             prefix = f"{stem_of(file)}-" if has_several else ""
             for name, place, line in self._lines(file, size):
-                rows = [Row(prefix + name, place, references=line.references)]
+                about = Row(prefix + name, place, references=line.references)
+                about.is_plain = True
+                rows = [about]
                 for text, score in line.texts:
                     row = Row(prefix + name, place, text, total=score, is_plain=True)
                     rows.append(row)

@@ -6,6 +6,7 @@ from typing import Any
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
+from rescore.formats.one_best import read_best
 from rescore.formats.reading import (
     check_options,
     options_of_lists,
@@ -17,7 +18,6 @@ from rescore.formats.references import (
     known_ids,
     open_references,
     open_sources,
-    read_best,
     with_sources,
 )
 from rescore.formats.roles import given_fields

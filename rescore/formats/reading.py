@@ -45,10 +45,12 @@ from rescore.formats.roles import (
     given_fields,
     keys_of,
 )
+from rescore.formats.rows import drop_tags
 from rescore.formats.scores import ScoreFile, with_scores
 from rescore.formats.shaped import Shaped, ShapeOptions
 from rescore.formats.shapes import OTHER_PLACES
 from rescore.formats.source import (
+    NATIVE,
     TAGS,
     TWICE,
     UNREAD,
@@ -58,20 +60,17 @@ from rescore.formats.source import (
     read_once,
     sniff,
 )
-from rescore.formats.text import TAG, duplicated, without_tags
+from rescore.formats.text import duplicated
 from rescore.formats.texts import RECORDS, format_beside
-from rescore.formats.times import timed_pieces
 from rescore.formats.understood import TEXT, Understood
 from rescore.formats.unknown import unknown
 from rescore.ids import without_blanks
-from rescore.nbest import Header, Hypothesis, NbestList, are_means, check_scores
+from rescore.nbest import Header, NbestList, are_means, check_scores
 from rescore.option_readers import check_read, options_of
 from rescore.parts import FORMATS
 
 log = logging.getLogger(__name__)
 
-NATIVE = "native"
-"""The format of native lists."""
 SHAPED = "speech"
 """A format that takes the options of a shape that the user describes."""
 
@@ -226,6 +225,7 @@ def lists_in(
     name = reader_name(source, format_name, options)
     reader = _format(source, name, options)
     understood = understood or Understood([source])
+    understood.system = options.system
     lists = reader.read(source, options)
     if told:
         lists = source.timed(lists)
@@ -234,7 +234,7 @@ def lists_in(
         nbest.id = without_blanks(nbest.id)
         place = f"{source.name}: utterance {nbest.id}"
         check_scores(nbest, place)
-        if _drop_tags(nbest):
+        if drop_tags(nbest):
             warnings.add("list", TAGS, place)
         choose_first_pass(nbest, s2s, place, warnings)
         check_columns(nbest, place)
@@ -571,12 +571,16 @@ def options_of_lists(
     if not elsewhere:
         return options
     firsts = []
+    take_fields = False
     for path in with_files_of_folders(paths):
         source = path if isinstance(path, Source) else Source(path)
         firsts.append(first_record(source))
+        kind = sniff(source)
+        take_fields = take_fields or kind is None or _takes_fields(kind)
     own = copy(options)
     own.values = dict(options.values)
-    own.values[FIELDS] = fields_of_lists(given_fields(options), firsts, elsewhere)
+    fields = given_fields(options)
+    own.values[FIELDS] = fields_of_lists(fields, firsts, elsewhere, take_fields)
     if not own.values[FIELDS]:
         del own.values[FIELDS]
     return own
@@ -652,40 +656,6 @@ class _Headers:
                 # A name alone says nothing of the other scores.
                 self._complete = self._complete.with_records({SUM: FROM_FILE})
         return self._complete
-
-
-def _drop_tags(nbest: NbestList) -> bool:
-    """Remove tags from the texts of a list, with the times of words that are tags.
-
-    Returns:
-        Whether a text had a tag.
-    """
-    has_tags = False
-    for hypothesis in nbest.hypotheses:
-        text = without_tags(hypothesis.text)
-        if text == hypothesis.text:
-            continue
-        has_tags = True
-        if hypothesis.times:
-            _drop_timed_tags(hypothesis)
-        else:
-            hypothesis.text = text
-    return has_tags
-
-
-def _drop_timed_tags(hypothesis: Hypothesis) -> None:
-    """Remove tags from a text whose pieces have times."""
-    pieces = []
-    times = []
-    for piece, span in zip(
-        timed_pieces(hypothesis.text), hypothesis.times, strict=True
-    ):
-        rest = TAG.sub("", piece)
-        if rest.strip():
-            pieces.append(rest)
-            times.append(span)
-    hypothesis.text = "".join(pieces).strip()
-    hypothesis.times = tuple(times)
 
 
 def _is_scored(nbest: NbestList) -> bool:

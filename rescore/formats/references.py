@@ -8,14 +8,13 @@ first words of a text are ids, is the answer of `rescore.formats.ids`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
-from rescore.formats.alternatives import best_of, readings
+from rescore.formats.alternatives import readings
 from rescore.formats.fields import Fields, with_fields
 from rescore.formats.ids import (
     Pairing,
@@ -28,7 +27,7 @@ from rescore.formats.ids import (
     some,
 )
 from rescore.formats.objects import first_record
-from rescore.formats.roles import NO_FIELDS, KeysOfRoles, fields_of_texts
+from rescore.formats.roles import FIELDS, NO_FIELDS, KeysOfRoles, fields_of_texts
 from rescore.formats.segments import (
     Segment,
     as_kaldi,
@@ -36,20 +35,22 @@ from rescore.formats.segments import (
     text_lines,
     trn_lines,
 )
-from rescore.formats.source import TAGS, InputWarnings, ReadOptions, Source
+from rescore.formats.source import NATIVE, TAGS, InputWarnings, Source
 from rescore.formats.text import (
+    Marks,
     add_once,
-    has_entities,
+    marks_in,
     spelled_out,
-    undo_entities,
-    undo_marks,
+    strip_markup,
+    without_marks,
     without_tags,
 )
 from rescore.formats.texts import is_called_table, kind_of_texts, texts_by_id
 from rescore.formats.understood import Understood, tell_fields, tell_files
 from rescore.formats.wordlists import without_lists
 from rescore.ids import is_path
-from rescore.nbest import Header, Hypothesis, NbestList, with_header
+from rescore.nbest import NbestList, with_header
+from rescore.option_readers import reads
 from rescore.parts import FORMATS
 from rescore.readings import together
 
@@ -105,17 +106,17 @@ def read_references(
     files = [file.beside(Side(ids)) for file in open_references(references)]
     for file in files:
         file.tell()
-    return _together(files, escaped)
+    return together_of(files, Marks.NONE if escaped else Marks.ENTITIES)
 
 
-def _together(files: Sequence[PairedTexts], escaped: bool = True) -> Texts:
+def together_of(files: Sequence[PairedTexts], kept: Marks = Marks.NONE) -> Texts:
     """Return the references of each utterance that has one in each file.
 
     Args:
         files: The files beside the same utterances.
-        escaped: Whether XML entities of the Moses tokeniser are undone.
+        kept: The kinds of marks that stay in the texts.
     """
-    per_file = [file.texts(escaped) for file in files]
+    per_file = [file.texts(kept) for file in files]
     texts = {}
     for name in per_file[0]:
         if all(name in by_id for by_id in per_file):
@@ -211,10 +212,8 @@ def with_references(
     files = []
     for file in open_references(references, warnings):
         files.append(file.beside(ours, allow_missing and file.is_of_references))
-    # Readers undo the tokeniser's entities; if hypotheses still have entities, both
-    # sides are left as they are.
-    texts = _together(files, escaped=not _have_entities(lists))
-    _check_left_out(files, "list", "lists", allow_missing)
+    texts = together_of(files, marks_left(lists))
+    check_left_out(files, "list", "lists", allow_missing)
     place = ", ".join(file.file.path for file in files)
     lists = with_known_references(lists, texts, place)
     every = [replace(nbest, references=texts[nbest.id]) for nbest in lists]
@@ -247,12 +246,18 @@ def with_known_references(
     return list(with_header(kept, lambda header: replace(header, left_out=left_out)))
 
 
-def _have_entities(lists: Iterable[NbestList]) -> bool:
-    """Return whether a hypothesis has escapes of the Moses tokeniser."""
+def marks_left(lists: Iterable[NbestList]) -> Marks:
+    """Return the kinds of marks that hypotheses still have: readers of native lists
+    leave texts as they are. Then references stay as they are, too.
+
+    Args:
+        lists: The lists.
+    """
+    left = Marks.NONE
     for nbest in lists:
-        if any(has_entities(hypothesis.text) for hypothesis in nbest.hypotheses):
-            return True
-    return False
+        for hypothesis in nbest.hypotheses:
+            left |= marks_in(hypothesis.text)
+    return left
 
 
 def with_sources(
@@ -287,7 +292,7 @@ def with_sources(
     ]
 
 
-def _check_left_out(
+def check_left_out(
     files: Sequence[PairedTexts], what: str, wanted: str, allowed: bool
 ) -> None:
     """Report the utterances of the files that ours lack: an error if that is not
@@ -374,12 +379,13 @@ class TextFile:
         """The fields of the utterances of a file of lists."""
         self.by_id: Texts | None = None
         """The texts of a file that surely has ids: of lists and of trn."""
+        self._has_marks = not self.of_lists
+        """Whether the texts are as the file has them, with marks of toolkits."""
         if self.of_lists:
-            self.by_id = self._texts_of_lists(source, kind or "native", sources)
+            self.by_id = self._texts_of_lists(source, kind or NATIVE, sources)
         else:
             self.lines = without_lists(list(source.lines()), self.path)
-            if output:
-                self.lines = _lines_without_tags(source, self.lines)
+            self.lines = _lines_without_tags(source, self.lines)
             if format_name in (None, "trn"):
                 self.by_id = _trn_texts(self._segments)
             self._check_lines(output)
@@ -389,6 +395,12 @@ class TextFile:
         texts, self.fields = texts_by_id(source, kind, sources, self.named)
         if not texts:
             raise UserError(f"{self.path}: no {self._noun}s in it")
+        # other readers make lists, whose texts have no marks
+        self._has_marks = kind == NATIVE or reads(FORMATS[kind], FIELDS)
+        for name, own in texts.items():
+            texts[name] = tuple(map(without_tags, own))
+            if texts[name] != own:
+                source.warnings.add("text", TAGS, f"{self.path}: utterance {name}")
         return texts
 
     def _check_lines(self, output: bool) -> None:
@@ -421,7 +433,16 @@ class TextFile:
         """The certain ids of lists or of trn; lines have none."""
         if self.by_id is None:
             return self.words.side
-        return Side(list(self.by_id), self.path, ignores_case=not self.of_lists)
+        return self.side_of(self.by_id)
+
+    def side_of(self, ids: Iterable[str]) -> Side:
+        """Return utterances of the file as a side; in trn, case does not count.
+
+        Args:
+            ids: Their ids.
+        """
+        is_trn = self.by_id is not None and not self.of_lists
+        return Side(list(ids), self.path, ignores_case=is_trn)
 
     @cached_property
     def _kaldi_texts(self) -> Texts:
@@ -493,7 +514,7 @@ class TextFile:
         theirs = self.side
         if self.by_id is None:
             self.form = "Kaldi text"
-            theirs = Side(list(by_id), self.path)
+            theirs = self.side_of(by_id)
         pairing = paired(ours, theirs)
         if self._is_in_order(pairing):
             pairing = paired(ours, Side(None, self.path, len(by_id)))
@@ -527,18 +548,26 @@ class TextFile:
             return False
         return all(map(is_path, self.by_id))
 
-    def readings(self, name: str, text: str, escaped: bool) -> tuple[str, ...]:
-        """Return the texts that a line stands for, without marks of toolkits.
+    def readings(
+        self, name: str, texts: tuple[str, ...], kept: Marks
+    ) -> tuple[str, ...]:
+        """Return the texts that texts of the file stand for, without marks of toolkits.
 
         Args:
             name: The id of the utterance, for messages.
-            text: The text; in trn, it may have alternatives.
-            escaped: Whether XML entities of the Moses tokeniser are undone.
+            texts: The texts; in trn, the only one may have alternatives.
+            kept: The kinds of marks that stay.
         """
-        text = undo_marks(text)
-        if self.by_id is not None:
-            return readings(text, f"{self.path}: utterance {name}", escaped)
-        return (undo_entities(text) if escaped else text,)
+        if not self._has_marks:
+            return texts
+        if self.of_lists:
+            return tuple(without_marks(text, kept) for text in texts)
+        (text,) = texts
+        if self.by_id is None:
+            return (strip_markup(text, kept),)
+        text = strip_markup(text, kept | Marks.ENTITIES)
+        escaped = Marks.ENTITIES not in kept
+        return readings(text, f"{self.path}: utterance {name}", escaped)
 
 
 IN_ORDER = "lines in order"
@@ -560,20 +589,17 @@ class PairedTexts:
     values: Sequence[tuple[str, ...]]
     """The texts in the order of the file."""
 
-    def texts(self, escaped: bool = True) -> Texts:
+    def texts(self, kept: Marks = Marks.NONE) -> Texts:
         """Return the texts by the ids of the utterances that have one, in their order;
         alternatives of trn are several texts.
 
         Args:
-            escaped: Whether XML entities of the Moses tokeniser are undone, as in
-                hypotheses.
+            kept: The kinds of marks that stay.
         """
         values = self.pairing.of(self.values)
-        texts = dict(zip(self.pairing.found, values, strict=True))
-        if self.file.of_lists:
-            return texts
-        for name, (text,) in texts.items():
-            texts[name] = self.file.readings(name, text, escaped)
+        texts = {}
+        for name, own in zip(self.pairing.found, values, strict=True):
+            texts[name] = self.file.readings(name, own, kept)
         return texts
 
     def tell(self) -> None:
@@ -657,87 +683,3 @@ def _by_id(lines: Iterable[Segment]) -> Texts:
     for line in lines:
         add_once(texts, line.id or "", (line.text,), line.place)
     return texts
-
-
-# --- 1-best outputs ------------------------------------------------------------------
-
-
-class _Text:
-    """The format `text`: 1-best texts, which need references beside them."""
-
-    def sniff(self, source: Source) -> bool:
-        """Return False: no N-best list has this format."""
-        return False
-
-    def read(self, source: Source, options: ReadOptions) -> Iterator[NbestList]:
-        """Raise an error that says where this format is of use."""
-        raise UserError(
-            f"{source.name}: 1-best texts, a single text for each utterance (--format"
-            f" text); to measure them: rescore eval {source.name} --ref FILE"
-        )
-
-
-BEST = _Text()
-
-
-def read_best(
-    source: Source, files: Sequence[TextFile], allow_missing: bool = False
-) -> list[NbestList]:
-    """Return 1-best texts with their references, as lists of one hypothesis.
-
-    Both are trn, or Kaldi text with the same ids, or plain with the same number of
-    lines.
-
-    Args:
-        source: The 1-best texts.
-        files: The references.
-        allow_missing: Whether references of utterances without a text are only
-            reported; otherwise they are an error.
-
-    Raises:
-        UserError: Texts and references do not belong together.
-    """
-    first = files[0]
-    output = open_output(source, first)
-    hypotheses = output.texts_of_output(first)
-    ours = Side(list(hypotheses), output.path)
-    paired_files = [file.beside(ours, allow_missing) for file in files]
-    _check_left_out(paired_files, f"text in {output.path}", "an output", allow_missing)
-    references = _together(paired_files)
-    header = Header(translates=first.of_translations)
-    every = [replace(nbest, header=header) for nbest in best_lists(hypotheses)]
-    lists = []
-    for nbest in with_known_references(every, references, first.path):
-        expected = references[nbest.id]
-        if output.by_id is not None:
-            (text,) = hypotheses[nbest.id]
-            nbest.hypotheses = [best_of(undo_marks(text), expected, escaped=True)]
-        lists.append(replace(nbest, references=expected))
-    return with_fields(lists, [file.fields for file in paired_files])
-
-
-def open_output(source: Source, references: TextFile | None) -> TextFile:
-    """Return a file of 1-best texts; what the user says of the lines of references
-    holds for its lines, too.
-
-    Args:
-        source: The file.
-        references: The references of the texts, if there are any.
-    """
-    named = None if references is None else references.format
-    if named not in ("kaldi", "plain"):
-        named = None
-    return TextFile(source, output=True, lines_as=named)
-
-
-def best_lists(texts: Mapping[str, tuple[str, ...]]) -> list[NbestList]:
-    """Return 1-best texts as lists of one hypothesis.
-
-    Args:
-        texts: One text for each id.
-    """
-    lists = []
-    for name, (text,) in texts.items():
-        best = Hypothesis(undo_entities(undo_marks(text)), {FIRST_PASS: 0.0})
-        lists.append(NbestList(name, [best]))
-    return lists

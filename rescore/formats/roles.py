@@ -134,26 +134,59 @@ def fields_of_texts(
     return own
 
 
+def fields_of_scores(fields: KeysOfRoles, record: Mapping[str, Any]) -> dict[str, str]:
+    """Return what --field says of a file of scores beside lists: the keys that it has
+    for ids, and for columns and ranks.
+
+    Args:
+        fields: The values of --field.
+        record: The first record of the file, or the columns of a table.
+
+    Raises:
+        UserError: The file has two keys of one role.
+    """
+    own = fields_of_texts(fields, record, "id")
+    for role in fields:
+        (key, *_) = keys_of(fields, role)
+        if is_new_column(role) and has_key(record, Signed.of(key).key):
+            own[role] = key
+    return own
+
+
+def is_new_column(role: str) -> bool:
+    """Return whether a role of --field is none of the usual ones: a column of scores,
+    or the rank.
+    """
+    return role not in ROLES and not f"{role}=".startswith(SYSTEM)
+
+
 def fields_of_lists(
-    fields: KeysOfRoles, records: Iterable[Mapping[str, Any]], elsewhere: Iterable[str]
+    fields: KeysOfRoles,
+    records: Iterable[Mapping[str, Any]],
+    elsewhere: Iterable[str],
+    take_fields: bool = True,
 ) -> KeysOfRoles:
-    """Return what --field says of lists: all but the keys of ids, references and source
-    texts that files beside them have, and the lists lack.
+    """Return what --field says of lists: all but the keys of ids, references, source
+    texts and columns that files beside them have, and the lists lack. Lists in a format
+    that knows its own keys lack all of them, unless --field says more of them.
 
     Args:
         fields: The values of --field.
         records: The first record of each file of lists, or the columns of a table.
         elsewhere: The keys that files beside the lists have.
+        take_fields: Whether a format of the lists takes --field.
     """
     firsts = list(records)
+    own_keys = take_fields or not set(OF_FILES).issuperset(fields)
     others = set()
     for key in elsewhere:
-        if not any(has_key(record, key) for record in firsts):
+        known = any(has_key(record, Signed.of(key).key) for record in firsts)
+        if not (known and own_keys):
             others.add(key)
     own: dict[str, str | tuple[str, ...]] = {}
     for role in fields:
         keys = keys_of(fields, role)
-        if role in OF_FILES:
+        if role in OF_FILES or is_new_column(role):
             keys = tuple(key for key in keys if key not in others)
         if keys:
             own[role] = keys if len(keys) > 1 else keys[0]
@@ -280,7 +313,7 @@ class Named:
                 if len(of_role) > 1:
                     raise _given_twice(role, *of_role[:2])
                 keys[role] = of_role[0]
-            elif role not in ROLES and not f"{role}=".startswith(SYSTEM):
+            elif is_new_column(role):
                 columns[role] = Signed.of(of_role[0])
         return cls(
             keys,

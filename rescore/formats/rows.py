@@ -27,8 +27,8 @@ from rescore.formats.source import (
     ReadOptions,
     Source,
 )
-from rescore.formats.text import strip_markup, without_tags
-from rescore.formats.times import TimedWord, filled, partly_timed
+from rescore.formats.text import TAG, strip_markup, without_marks, without_tags
+from rescore.formats.times import TimedWord, filled, partly_timed, timed_pieces
 from rescore.nbest import Audio, Header, Hypothesis, NbestList, as_ranked
 from rescore.options import Declared, option
 
@@ -108,9 +108,9 @@ class Row:
     alignment: str = ""
     """Cells of Moses behind the total, which are kept as they are."""
     is_plain: bool = False
-    """Whether the text is as people read it. Else `lists_of` removes `<s>`, `</s>` and
-    the like, and joins subwords (`strip_markup`); a reader removes any other mark of
-    its toolkit.
+    """Whether the texts are as people read them: hypothesis, references and source.
+    Else `lists_of` removes `<s>`, `</s>` and the like, joins subwords, and undoes
+    entities (`strip_markup`); a reader removes any other mark of its toolkit.
     """
     own: Collection[str] = ()
     """Columns that the user names: they are no parts of the toolkit's score."""
@@ -159,6 +159,9 @@ def lists_of(
     repeated = _Repeated(warnings)
     current: NbestList | None = None
     for row in rows:
+        if not row.is_plain:
+            row.references = tuple(map(without_marks, row.references))
+            row.source = None if row.source is None else without_marks(row.source)
         if row.joins is Joins.IF_SCORED and not is_scored(row):
             repeated.rename(row)
         if current is not None and current.id == row.id and _joins(row):
@@ -423,6 +426,51 @@ def as_list(rows: Iterable[Row]) -> list[Row]:
         whole[0].joins = Joins.NEVER
         whole[-1].ends = True
     return whole
+
+
+# --- tags ---------------------------------------------------------------------------
+
+
+def drop_tags(nbest: NbestList) -> bool:
+    """Remove tags from the texts of a list, with the times of words that are tags; from
+    its references and its source, too.
+
+    Args:
+        nbest: The list, which is changed.
+
+    Returns:
+        Whether a text had a tag.
+    """
+    references = tuple(map(without_tags, nbest.references))
+    source = None if nbest.source is None else without_tags(nbest.source)
+    has_tags = (references, source) != (nbest.references, nbest.source)
+    nbest.references = references
+    nbest.source = source
+    for hypothesis in nbest.hypotheses:
+        text = without_tags(hypothesis.text)
+        if text == hypothesis.text:
+            continue
+        has_tags = True
+        if hypothesis.times:
+            _drop_timed_tags(hypothesis)
+        else:
+            hypothesis.text = text
+    return has_tags
+
+
+def _drop_timed_tags(hypothesis: Hypothesis) -> None:
+    """Remove tags from a text whose pieces have times."""
+    pieces = []
+    times = []
+    for piece, span in zip(
+        timed_pieces(hypothesis.text), hypothesis.times, strict=True
+    ):
+        rest = TAG.sub("", piece)
+        if rest.strip():
+            pieces.append(rest)
+            times.append(span)
+    hypothesis.text = "".join(pieces).strip()
+    hypothesis.times = tuple(times)
 
 
 # --- lists of equal size -------------------------------------------------------------

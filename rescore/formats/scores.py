@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rescore.columns import FIRST_PASS, WORDS, forbidden_names
+from rescore.columns import FIRST_PASS, RANK, WORDS, forbidden_names
 from rescore.dataset import Dataset
 from rescore.errors import UserError, counted, listed
 from rescore.formats.first_pass import choose_first_pass
@@ -22,7 +22,7 @@ from rescore.formats.roles import (
     Layout,
     Named,
     Roles,
-    fields_of_texts,
+    fields_of_scores,
 )
 from rescore.formats.shapes import records
 from rescore.formats.source import InputWarnings, Source
@@ -49,7 +49,8 @@ class ScoreFile:
 
     Args:
         source: CSV, TSV, JSON Lines or a JSON list.
-        fields: The values of --field, of which the file takes the ids that it has.
+        fields: The values of --field, of which the file takes the ids, the ranks and
+            the columns that it has.
 
     Raises:
         UserError: The file is damaged, or lacks ids or numbers.
@@ -61,10 +62,19 @@ class ScoreFile:
         """The columns of numbers."""
         self.rows: dict[str, list[ScoredRow]] = {}
         """The rows of each utterance, in the order of the file."""
-        self.named = fields_of_texts(fields, first_record(source), "id")
+        self.named = fields_of_scores(fields, first_record(source))
         """What --field says of the file."""
         usual = records()[GENERIC]
-        self._layout = Layout(usual, usual, Named.of(self.named))
+        named = Named.of(self.named)
+        self._layout = Layout(usual, usual, replace(named, columns={}))
+        self._rank = named.columns.get(RANK)
+        self._new_names = {}
+        """The names that --field gives to columns, and their signs."""
+        for name, signed in named.columns.items():
+            if name != RANK:
+                self._new_names[signed.key.lower()] = (name, signed.sign)
+        self._keys: dict[str, tuple[str, int]] = {}
+        """The key of each column in the file, and its sign."""
         for record in objects_of(source):
             self._add(record)
         if not self.rows:
@@ -82,30 +92,44 @@ class ScoreFile:
                 f" ({listed(list(value))})"
             )
         if not self.columns:
-            self.columns = self._number_columns(value, roles, place)
+            self._keys = self._number_columns(value, roles, place)
+            self.columns = tuple(self._keys)
         numbers = {}
-        for name in self.columns:
-            numbers[name] = json_number(_as_json(value.get(name)), place, name)
+        for name, (key, sign) in self._keys.items():
+            numbers[name] = sign * json_number(_as_json(value.get(key)), place, key)
         rank = None
-        if roles.rank is not None:
-            rank = rank_of(value[roles.rank], place)
+        rank_key = self._rank_key(value, roles)
+        if rank_key is not None:
+            rank = rank_of(_as_json(value[rank_key]), place)
         text = None if roles.text is None else _plain(value[roles.text])
         name = without_blanks(str(value[roles.id]))
         self.rows.setdefault(name, []).append(ScoredRow(place, rank, text, numbers))
 
+    def _rank_key(self, value: Mapping[str, object], roles: Roles) -> str | None:
+        """Return the key of the rank: that of --field, or a usual one."""
+        if self._rank is None:
+            return roles.rank
+        for name in value:
+            if name.lower() == self._rank.key.lower():
+                return name
+        return None
+
     def _number_columns(
         self, value: Mapping[str, object], roles: Roles, place: str
-    ) -> tuple[str, ...]:
-        """Return the columns of the first row that hold numbers and have no role.
+    ) -> dict[str, tuple[str, int]]:
+        """Return the columns of the first row that hold numbers and have no role, with
+        their keys and signs.
 
         Raises:
             UserError: There is none, or one has a name that is reserved.
         """
         taken = {roles.id, roles.rank, roles.text, roles.ref, roles.src}
-        names = []
-        for name, number in value.items():
-            if name not in taken and isinstance(_as_json(number), int | float):
-                names.append(name)
+        taken.add(self._rank_key(value, roles))
+        names = {}
+        for key, number in value.items():
+            if key not in taken and isinstance(_as_json(number), int | float):
+                name, sign = self._new_names.get(key.lower(), (key, 1))
+                names[name] = (key, sign)
         if not names:
             raise UserError(f"{place}: no column of numbers ({listed(list(value))})")
         for name in names:
@@ -114,7 +138,7 @@ class ScoreFile:
                     f"{place}: the name of the column {name} is reserved; give the"
                     " column another name"
                 )
-        return tuple(names)
+        return names
 
 
 def _as_json(cell: object) -> object:

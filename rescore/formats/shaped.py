@@ -313,14 +313,19 @@ def results_of(
                 said.id,
                 _label(result, shape.channel, number),
                 _label(result, shape.speaker, number),
-                said.references,
-                said.source,
+                tuple(_read(shape, text) for text in said.references),
+                None if said.source is None else _read(shape, said.source),
             )
         )
     for number, one in enumerate(results, 1):
         if one.id is None and whole_id is not None:
             one.id = whole_id if len(results) == 1 else f"{whole_id}-{number}"
     return results
+
+
+def _read(shape: Shape, text: str) -> str:
+    """Return a text as people read it."""
+    return " ".join(text.split()) if shape.plain else strip_markup(text)
 
 
 def _by_channel(shape: Shape, document: Any) -> list[Any] | None:

@@ -42,6 +42,9 @@ log = logging.getLogger(__name__)
 
 Item = TypeVar("Item")
 
+NATIVE = "native"
+"""The format of native lists."""
+
 # --- problems of inputs --------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from rescore.errors import UserError
 from rescore.formats.source import Source
-from rescore.formats.text import undo_entities
+from rescore.formats.text import strip_markup
 from rescore.formats.times import Span
 
 _CLOCK = r"(?:\d+:)?\d+:\d+(?:[.,]\d+)?"
@@ -129,4 +129,4 @@ def cue_words(text: str) -> list[str]:
         >>> cue_words("<i>so</i> it\\n&amp; that")
         ['so', 'it', '&', 'that']
     """
-    return undo_entities(_TAG.sub("", text.replace("\n", " "))).split()
+    return strip_markup(_TAG.sub("", text.replace("\n", " "))).split()

@@ -279,7 +279,7 @@ def _rows_to_write(
     about_cells = []
     for name in about:
         text = known[name]
-        about_cells.append("" if text is None else line(text) or NOTHING)
+        about_cells.append("" if text is None else unmarked(text) or NOTHING)
     for hypothesis in nbest.hypotheses:
         total, beside = ranked_by(hypothesis)
         more = beside.keys() - columns

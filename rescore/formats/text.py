@@ -8,12 +8,14 @@ import ast
 import json
 import re
 from collections.abc import Callable, Sequence
+from enum import Flag
 from pathlib import Path
 from typing import Any, TypeVar
 
 from rescore.columns import RANK
 from rescore.errors import UserError, installed_by
 from rescore.formats.source import REPEATED, InputWarnings, Source
+from rescore.ids import SOUNDS
 
 T = TypeVar("T")
 
@@ -128,9 +130,64 @@ def without_tags(text: str) -> str:
     return " ".join(TAG.sub(" ", text).split())
 
 
-def strip_markup(text: str) -> str:
-    """Return the text without marks, subwords and entities of toolkits."""
-    return undo_entities(undo_bpe(undo_marks(text)))
+class Marks(Flag):
+    """Kinds of marks that toolkits write into texts. Tags such as `<|en|>` are another
+    kind, which is told when it is dropped.
+    """
+
+    NONE = 0
+    SENTENCES = 1
+    """`<s>`, `<eos>`, `<space>` and their like."""
+    SUBWORDS = 2
+    """`@@` and `▁`."""
+    ENTITIES = 4
+    """Escapes of the Moses tokeniser, such as `&apos;`."""
+
+
+_SUBWORD = re.compile("@@(?: |$)|▁")
+
+
+def marks_in(text: str) -> Marks:
+    """Return the kinds of marks that a text has."""
+    found = Marks.NONE
+    if "<" in text and ("<space>" in text or _SENTENCE_MARKS.search(text)):
+        found |= Marks.SENTENCES
+    if _SUBWORD.search(text):
+        found |= Marks.SUBWORDS
+    if has_entities(text):
+        found |= Marks.ENTITIES
+    return found
+
+
+def strip_markup(text: str, kept: Marks = Marks.NONE) -> str:
+    """Return the text without marks, subwords and entities of toolkits.
+
+    Args:
+        text: The text, as a toolkit writes it.
+        kept: The kinds of marks that stay.
+
+    Example:
+        >>> strip_markup("<s> it &apos;s lo@@ w")
+        "it 's low"
+    """
+    if Marks.SENTENCES not in kept:
+        text = undo_marks(text)
+    if Marks.SUBWORDS not in kept:
+        text = undo_bpe(text)
+    return text if Marks.ENTITIES in kept else undo_entities(text)
+
+
+def without_marks(text: str, kept: Marks = Marks.NONE) -> str:
+    """Return the text as of `strip_markup`; a text without marks stays as it is, with
+    all its blanks.
+
+    Args:
+        text: The text.
+        kept: The kinds of marks that stay.
+    """
+    if not marks_in(text) & ~kept:
+        return text
+    return strip_markup(text, kept)
 
 
 def escaped(text: str, read: Callable[[str], str]) -> str:
@@ -151,6 +208,11 @@ def escaped(text: str, read: Callable[[str], str]) -> str:
     return plain.translate(_ESCAPES)
 
 
+def read_text(text: str) -> str:
+    """Return what readers make of a text, without tags and marks."""
+    return strip_markup(without_tags(text))
+
+
 def read_line(text: str) -> str:
     """Return what readers of 1-best texts and of references make of the text in a
     line, behind an id or alone; empty for an id in brackets, which is no text.
@@ -160,7 +222,7 @@ def read_line(text: str) -> str:
     """
     if split_trn(text) is not None:
         return ""
-    return undo_entities(undo_marks(without_tags(text)))
+    return read_text(text)
 
 
 NOTHING = "<s></s>"
@@ -404,7 +466,7 @@ def literal_words(text: str, place: str) -> str:
 # --- names of utterances -------------------------------------------------------------
 
 _ENDINGS = re.compile(
-    r"(?:\.(?:wav|flac|mp3|ogg|m4a|opus|sph|mp4|webm))?"
+    rf"(?:{'|'.join(map(re.escape, SOUNDS))})?"
     r"(?:\.(?:json|jsonl|txt|srt|vtt|ctm|stm|trn|rttm|nbest|score|out|slf|lat|htk|fst"
     r"|hocr|html|xml))*"
     r"(?:\.gz|\.xz)?$",

@@ -17,6 +17,7 @@ from rescore.formats.rows import ListSize, Row, RowFormat, as_list, in_portions
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import (
     NOTHING,
+    Marks,
     as_number,
     duplicated,
     escaped,
@@ -24,9 +25,6 @@ from rescore.formats.text import (
     read_line,
     split_trn,
     strip_markup,
-    undo_bpe,
-    undo_entities,
-    undo_marks,
 )
 from rescore.formats.writing import check_holds, checked_number, line, unmarked
 from rescore.nbest import Hypothesis, NbestList, ranked_by
@@ -92,10 +90,10 @@ class _Fairseq(RowFormat):
             rows = sentences.setdefault(index, [])
             if kind == "S":
                 _check_once(rows, place, rest)
-                rows.append(Row(str(index), place, source=_source(rest)))
+                rows.append(Row(str(index), place, source=line(rest)))
             elif kind == "T":
                 _check_once(rows, place)
-                text = strip_markup(rest.replace("<<unk>>", "<unk>"))
+                text = rest.replace("<<unk>>", "<unk>")
                 rows.append(Row(str(index), place, references=(text,)))
             elif kind == "H":
                 mean, text = _score_and_text(rest, place)
@@ -125,16 +123,11 @@ def _check_once(rows: Sequence[Row], place: str, source: str | None = None) -> N
         if source is None:
             is_another = bool(row.references)
         elif row.source is not None:
-            is_another = row.source != _source(source) or rows[-1].text is not None
+            is_another = row.source != line(source) or rows[-1].text is not None
         else:
             is_another = False
         if is_another:
             raise duplicated(row.id, place, rows[0].place)
-
-
-def _source(rest: str) -> str:
-    """Return the source text of an S- line."""
-    return undo_entities(undo_bpe(rest))
 
 
 def _add_to_hypothesis(
@@ -372,7 +365,7 @@ def _warn_of_marks(path: str, texts: Sequence[str | None]) -> None:
     marked = 0
     for known in texts:
         text = line(known or "")
-        if undo_marks(text) != text or split_trn(text) is not None:
+        if strip_markup(text, Marks.ENTITIES) != text or split_trn(text) is not None:
             marked += 1
     if marked:
         log.warning(

@@ -49,6 +49,8 @@ class Understood:
     """Hypotheses of the longest list."""
     references: int = 0
     """Lists with references of their own."""
+    system: str | None = None
+    """The system whose rows are read, where a column names the system of each row."""
 
     @classmethod
     def of_texts(cls, source: str | Source, lists: Iterable[NbestList]) -> Understood:
@@ -117,7 +119,8 @@ class Understood:
         for path in self.paths:
             name = path.name if isinstance(path, Source) else str(path)
             names.append("<stdin>" if name == "-" else name)
-        phrases = [f"{listed(names, 3)}: {self._number()}"]
+        of_system = "" if self.system is None else f", system {self.system}"
+        phrases = [f"{listed(names, 3)}{of_system}: {self._number()}"]
         for role, words in WORDS.items():
             if role in self.roles:
                 phrases.append(f"{words} from {self.roles[role]}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,11 +13,12 @@ import numpy as np
 from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
 from rescore.files import distinct
-from rescore.formats.ids import Side, paired, some
+from rescore.formats.ids import Pairing, Side, paired, some
+from rescore.formats.pairs import paired_outputs
 from rescore.metrics import Metric
 from rescore.metrics.base import warn_of_texts
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import NbestList, content_hash, hash_of_set
+from rescore.nbest import NbestList, content_hash, hash_of_set, with_header
 from rescore.parts import TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import SHORT, Figures, MeasuredRow, sign
@@ -252,8 +253,7 @@ def in_order(
     Raises:
         UserError: The outputs have different utterances or references.
     """
-    ours = Side([nbest.id for nbest in base_lists], base)
-    pairing = paired(ours, Side([nbest.id for nbest in lists], name))
+    pairing = _pairing(name, lists, base, base_lists)
     missing, others = pairing.missing, pairing.left_out
     if missing:
         raise _not_the_same(name, missing, others, base, len(base_lists))
@@ -270,6 +270,66 @@ def in_order(
             )
         ordered.append(own if own.id == expected.id else replace(own, id=expected.id))
     return ordered
+
+
+def _pairing(
+    name: str, lists: Sequence[NbestList], base: str, base_lists: Sequence[NbestList]
+) -> Pairing:
+    """Return which list of an output is which of the first; the arguments are those of
+    `in_order`.
+    """
+    pairing = paired_outputs(base_lists, lists, (base, name))
+    if pairing is not None:
+        return pairing
+    ours = Side([nbest.id for nbest in base_lists], base)
+    return paired(ours, Side([nbest.id for nbest in lists], name))
+
+
+def in_common(
+    outputs: Sequence[tuple[str, list[NbestList]]],
+) -> list[tuple[str, list[NbestList]]]:
+    """Return the outputs without the utterances that one of them lacks. A line says how
+    many these are, and signatures have the number of all (`Header.left_out`).
+
+    Args:
+        outputs: The outputs, of which the first names the utterances.
+
+    Raises:
+        UserError: No utterance is in all outputs.
+    """
+    (base, base_lists), *others = outputs
+    common = {nbest.id for nbest in base_lists}
+    names = [{name: name for name in common}]
+    for name, lists in others:
+        renamed = _pairing(name, lists, base, base_lists).renamed
+        names.append(renamed)
+        common &= set(renamed.values())
+    kept = []
+    for (name, lists), renamed in zip(outputs, names, strict=True):
+        own = [nbest for nbest in lists if renamed.get(nbest.id) in common]
+        if not own:
+            raise UserError(
+                f"{name}: has no utterance that all outputs have; compare outputs of"
+                " the same set"
+            )
+        absent = len(lists) - len(own)
+        if absent:
+            log.warning(
+                "%s: %s of %s left out: another output lacks them",
+                name,
+                f"{absent:,}",
+                counted(len(lists), "utterance"),
+            )
+            own = list(_left_out(own, absent))
+        kept.append((name, own))
+    return kept
+
+
+def _left_out(lists: Sequence[NbestList], number: int) -> Iterable[NbestList]:
+    """Return lists, which know that further lists of their set were left out."""
+    return with_header(
+        lists, lambda header: replace(header, left_out=header.left_out + number)
+    )
 
 
 def _not_the_same(
@@ -292,7 +352,7 @@ def _not_the_same(
     beside = f", and has {some(others)}" if others else ""
     return UserError(
         f"{name}: lacks {absent} that {other} has ({some(missing)}){beside}; compare"
-        " outputs of the same set"
+        " outputs of the same set, or leave these utterances out: --allow-missing"
     )
 
 

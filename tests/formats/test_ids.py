@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rescore.errors import UserError
-from rescore.formats.ids import ByName, Side, Words, are_ids, paired, plain_id
+from rescore.formats.ids import ByName, Side, Words, are_ids, paired
+from rescore.ids import plain_id
 
 # --- pairs ---------------------------------------------------------------------------
 
@@ -14,14 +15,20 @@ PAIRS = [
     (["a", "b"], ["b", "c"], [None, 0]),
     (["1", "2", "10"], ["001", "010", "002"], [0, 2, 1]),
     (["1", "10"], ["01", "10"], [0, 1]),
-    (["utt-1"], ["utt-01"], [None]),
+    (["utt-1"], ["utt-01"], [0]),
+    (["utt1", "A1"], ["A01", "utt001"], [1, 0]),
+    (["u-1.05", "u-1.5"], ["u-1.50"], [None, None]),
+    (["spk1/a", "spk2/a"], ["x/spk2/a", "x/spk1/a.wav"], [1, 0]),
+    (["spk1/a"], ["spk2/a"], [None]),
+    (["spk1/a.wav"], ["x/spk1/a"], [0]),
+    (["talk"], ["spk/talk.mp4"], [0]),
     (["0"], ["000"], [0]),
     (["a.wav"], ["a"], [0]),
     (["a.wav"], ["/x/y/a.flac"], [0]),
     (["1.wav"], ["/x/001.wav"], [0]),
     (["x/a.wav", "y/a.wav"], ["/d/y/a.wav", "/d/x/a.wav"], [1, 0]),
     (["a.wav", "x/a.wav"], ["a.wav", "y/x/a.wav"], [0, 1]),
-    (["x/a"], ["a"], [None]),
+    (["x/a"], ["a"], [0]),
     (["A"], ["a"], [None]),
 ]
 """The ids of both sides, and the place of each partner of ours."""
@@ -127,7 +134,7 @@ def test_what_is_compared_of_an_id() -> None:
         "7",
         "0",
         "7",
-        "utt-007",
+        "utt-7",
     ]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
@@ -21,6 +22,7 @@ import rescore
 from rescore.asr.commands.combine import CombineOptions, _lists
 from rescore.cli.options import InputOptions
 from rescore.errors import UserError
+from rescore.formats.understood import Understood
 from rescore.ids import is_path
 from rescore.metrics.normalise import EXACT
 from rescore.nbest import NbestList
@@ -202,11 +204,14 @@ def changed(kind: str, change: str) -> Texts:
     elif change == "one too many":
         texts[MORE_IDS[kind]] = MORE
     elif change == "zeros":
-        texts = {name.zfill(3): text for name, text in texts.items()}
+        padded = (re.sub(r"\d+", lambda m: m[0].zfill(3), name) for name in texts)
+        texts = dict(zip(padded, texts.values(), strict=True))
     elif change == "folder":
         texts = {f"/other/{Path(name).name}": text for name, text in texts.items()}
     elif change == "ending":
         texts = {f"{name.removesuffix('.wav')}.flac": t for name, t in texts.items()}
+    elif change == "folder and ending":
+        texts = {f"/b/{Path(name).stem}.mp4": text for name, text in texts.items()}
     elif change == "other ids":
         texts = {f"spk{n}-x": text for n, text in enumerate(texts.values())}
     return texts
@@ -221,9 +226,10 @@ CHANGES = {
     "zeros": "right",
     "folder": "right",
     "ending": "right",
+    "folder and ending": "right",
 }
 """How the ids of references differ from those of lists, and the answer."""
-SUITED = {"zeros": ("numbers", "lines"), "folder": ("files",)}
+SUITED = {"case": ("names", "letters")}
 """The kinds of ids that can differ in this way; the others differ in any way."""
 
 # --- roads ---------------------------------------------------------------------------
@@ -380,6 +386,8 @@ def test_source_texts_are_paired_as_references_are(change: str, tmp_path: Path) 
         ("names", "another order", ""),
         ("numbers", "zeros", "001 is taken for 1: ids are matched apart from leading"),
         ("files", "folder", "/other/utt-1.wav is taken for in/utt-1.wav"),
+        ("names", "folder", "/other/utt-1 is taken for utt-1"),
+        ("names", "zeros", "utt-001 is taken for utt-1"),
         ("names", "ending", "utt-1.flac is taken for utt-1"),
     ],
 )
@@ -423,3 +431,132 @@ def test_the_commands_give_the_figure(rescore: Run, tmp_path: Path) -> None:
         assert quiet.stdout == done.stdout and note not in quiet.stderr
     assert " 0.00 " in rescore("eval", "with.jsonl").stdout
     assert " 0.00 " in rescore("eval", "native.jsonl", "--ref", "ref").stdout
+
+
+# --- case ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["names", "letters"])
+@pytest.mark.parametrize(("form", "write"), [(trn, as_kaldi), (kaldi_text, as_trn)])
+def test_case_does_not_count_in_trn(
+    form: Any, write: Any, kind: str, tmp_path: Path
+) -> None:
+    """On whichever side the trn is."""
+    lists = form([name.upper() for name in IDS[kind]], tmp_path)
+    references = write(changed(kind, "equal"), tmp_path)
+    assert_one_answer(form, lists, references, "right")
+
+
+# --- outputs of the same utterances --------------------------------------------------
+
+
+def outputs_of(ids: list[str], folder: Path, name: str) -> Path:
+    """Lists with references of their own."""
+    rows = []
+    for own, text in zip(ids, TEXTS, strict=False):
+        entry = {"id": own, "ref": text, "hyps": [{"text": text, "score": -1}]}
+        rows.append(json.dumps(entry) + "\n")
+    return written(folder / name, *rows)
+
+
+OUTPUT_PAIRS = {
+    "equal": (["a1", "a2", "a3"], ["a1", "a2", "a3"], ""),
+    "order of references": (["a1", "a2", "a3"], ["b1", "b2", "b3"], "in the order of"),
+    "zeros": (["a1", "a2", "a3"], ["a01", "a02", "a03"], "a01 is taken for a1"),
+    "folder": (["a1", "a2", "a3"], ["s/a1", "s/a2", "s/a3"], "s/a1 is taken for a1"),
+    "case": (["A1", "A2", "A3"], ["a1", "a2", "a3"], "differ in case alone"),
+    "numbers": (["1", "2", "3"], ["0", "1", "2"], "in the order of"),
+}
+
+
+@pytest.mark.parametrize("case", OUTPUT_PAIRS)
+def test_outputs_are_paired_alike(case: str, rescore: Run, tmp_path: Path) -> None:
+    first, second, said = OUTPUT_PAIRS[case]
+    outputs_of(first, tmp_path, "a.jsonl")
+    outputs_of(second, tmp_path, "b.jsonl")
+    for command in (("combine",), ("eval",)):
+        done = rescore(*command, "a.jsonl", "b.jsonl")
+        assert done.returncode == 0, done.stderr
+        assert said in done.stderr
+        assert ("taken" in done.stderr) == bool(said), done.stderr
+
+
+@pytest.mark.parametrize("ids", [["1", "2", "3"], ["u1", "u2", "u3"]])
+def test_outputs_may_lack_utterances(
+    ids: list[str], rescore: Run, tmp_path: Path
+) -> None:
+    outputs_of(ids, tmp_path, "a.jsonl")
+    outputs_of(ids[:2], tmp_path, "b.jsonl")
+    done = rescore("combine", "a.jsonl", "b.jsonl")
+    assert done.returncode == 0, done.stderr
+    assert "1 of 3 utterances are missing" in done.stderr
+    done = rescore("eval", "a.jsonl", "b.jsonl")
+    assert done.returncode == 2
+    assert "lacks 1 of 3" in done.stderr and "--allow-missing" in done.stderr
+    done = rescore("eval", "a.jsonl", "b.jsonl", "--allow-missing")
+    assert done.returncode == 0, done.stderr
+    assert "1 of 3 utterances left out" in done.stderr
+    assert "lists:2of3" in done.stdout
+
+
+def test_a_system_that_lacks_a_row_is_named(rescore: Run, tmp_path: Path) -> None:
+    rows = ["id,backend,text,ref\n"]
+    for number, text in enumerate(TEXTS):
+        rows.append(f"u{number},one,{text},{text}\n")
+        if number:
+            rows.append(f"u{number},two,{text},{text}\n")
+    written(tmp_path / "t.csv", *rows)
+    field = ("--field", "system=backend")
+    done = rescore("eval", "t.csv", *field)
+    assert "two: lacks 1 of 3 utterances" in done.stderr
+    done = rescore("eval", "t.csv", *field, "--allow-missing")
+    assert done.returncode == 0, done.stderr
+    understood = Understood(["t.csv"], system="two")
+    assert str(understood).startswith("t.csv, system two: ")
+
+
+def test_merged_files_say_which_ids_are_alike(rescore: Run, tmp_path: Path) -> None:
+    outputs_of(["u-1"], tmp_path, "a.jsonl")
+    outputs_of(["spk/u-1.wav"], tmp_path, "b.jsonl")
+    done = rescore("convert", "a.jsonl", "b.jsonl", "--merge", "-o", "c.jsonl")
+    assert "are not united (first: u-1 and spk/u-1.wav)" in done.stderr
+
+
+# --- --field of a file beside the lists ----------------------------------------------
+
+
+def openai(folder: Path) -> Path:
+    rows = []
+    for number, text in enumerate(TEXTS, 1):
+        message = {"role": "assistant", "content": text}
+        body = {"choices": [{"index": 0, "message": message}]}
+        response = {"status_code": 200, "body": body}
+        row = {"id": f"b{number}", "custom_id": f"r-{number}", "response": response}
+        rows.append(json.dumps(row) + "\n")
+    return written(folder / "batch.jsonl", *rows)
+
+
+@pytest.mark.parametrize("key", ["custom_id", "name"])
+def test_a_key_of_the_references_alone(key: str, rescore: Run, tmp_path: Path) -> None:
+    rows = [f"r-{number},{text}\n" for number, text in enumerate(TEXTS, 1)]
+    written(tmp_path / "r.csv", f"{key},reference\n", *rows)
+    openai(tmp_path)
+    fields = ("--field", f"id={key}", "--field", "ref=reference")
+    done = rescore("eval", "batch.jsonl", "--ref", "r.csv", *fields)
+    assert " 0.00 " in done.stdout, done.stderr
+    if key == "custom_id":
+        done = rescore("eval", "batch.jsonl", "--ref", "r.csv")
+        assert " 0.00 " in done.stdout, done.stderr
+
+
+def test_a_column_of_the_scores_alone(rescore: Run, tmp_path: Path) -> None:
+    fairseq([], tmp_path)
+    rows = [f"{number},1,-0.5\n" for number in range(len(TEXTS))]
+    written(tmp_path / "q.csv", "id,hyp_rank,comet\n", *rows)
+    fields = ("--field", "qe=-comet", "--field", "rank=hyp_rank")
+    scores = ("--scores", "q.csv", *fields)
+    done = rescore("convert", "log", *scores, "-o", "x.jsonl")
+    assert done.returncode == 0, done.stderr
+    first = json.loads((tmp_path / "x.jsonl").read_text().splitlines()[0])
+    assert first["hyps"][0]["scores"]["qe"] == 0.5
+    assert "hyp_rank" not in first["hyps"][0]["scores"]
