@@ -136,7 +136,7 @@ def fields_of_texts(
 
 def fields_of_scores(fields: KeysOfRoles, record: Mapping[str, Any]) -> dict[str, str]:
     """Return what --field says of a file of scores beside lists: the keys that it has
-    for ids, and for columns and ranks.
+    for ids, ranks and columns.
 
     Args:
         fields: The values of --field.
@@ -154,9 +154,7 @@ def fields_of_scores(fields: KeysOfRoles, record: Mapping[str, Any]) -> dict[str
 
 
 def is_new_column(role: str) -> bool:
-    """Return whether a role of --field is none of the usual ones: a column of scores,
-    or the rank.
-    """
+    """Return whether a role of --field is none of the usual ones: a column of scores."""
     return role not in ROLES and not f"{role}=".startswith(SYSTEM)
 
 

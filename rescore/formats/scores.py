@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rescore.columns import FIRST_PASS, RANK, WORDS, forbidden_names
+from rescore.columns import FIRST_PASS, WORDS, forbidden_names
 from rescore.dataset import Dataset
 from rescore.errors import UserError, counted, listed
 from rescore.formats.first_pass import choose_first_pass
@@ -67,12 +67,10 @@ class ScoreFile:
         usual = records()[GENERIC]
         named = Named.of(self.named)
         self._layout = Layout(usual, usual, replace(named, columns={}))
-        self._rank = named.columns.get(RANK)
         self._new_names = {}
         """The names that --field gives to columns, and their signs."""
         for name, signed in named.columns.items():
-            if name != RANK:
-                self._new_names[signed.key.lower()] = (name, signed.sign)
+            self._new_names[signed.key.lower()] = (name, signed.sign)
         self._keys: dict[str, tuple[str, int]] = {}
         """The key of each column in the file, and its sign."""
         for record in objects_of(source):
@@ -98,21 +96,11 @@ class ScoreFile:
         for name, (key, sign) in self._keys.items():
             numbers[name] = sign * json_number(_as_json(value.get(key)), place, key)
         rank = None
-        rank_key = self._rank_key(value, roles)
-        if rank_key is not None:
-            rank = rank_of(_as_json(value[rank_key]), place)
+        if roles.rank is not None:
+            rank = rank_of(_as_json(value[roles.rank]), place)
         text = None if roles.text is None else _plain(value[roles.text])
         name = without_blanks(str(value[roles.id]))
         self.rows.setdefault(name, []).append(ScoredRow(place, rank, text, numbers))
-
-    def _rank_key(self, value: Mapping[str, object], roles: Roles) -> str | None:
-        """Return the key of the rank: that of --field, or a usual one."""
-        if self._rank is None:
-            return roles.rank
-        for name in value:
-            if name.lower() == self._rank.key.lower():
-                return name
-        return None
 
     def _number_columns(
         self, value: Mapping[str, object], roles: Roles, place: str
@@ -124,7 +112,6 @@ class ScoreFile:
             UserError: There is none, or one has a name that is reserved.
         """
         taken = {roles.id, roles.rank, roles.text, roles.ref, roles.src}
-        taken.add(self._rank_key(value, roles))
         names = {}
         for key, number in value.items():
             if key not in taken and isinstance(_as_json(number), int | float):

@@ -107,10 +107,12 @@ def _is_constant(name: str, lists: Sequence[NbestList]) -> bool:
 
 
 def _is_number_in_list(name: str, lists: Sequence[NbestList]) -> bool:
-    """Return whether a column numbers the hypotheses of each list, from 0 or 1."""
+    """Return whether a column numbers the hypotheses of each list in their order, from
+    0 or 1.
+    """
     several = [nbest for nbest in lists if len(nbest.hypotheses) > 1]
     for nbest in several:
-        numbers = sorted(nbest.column(name))
+        numbers = nbest.column(name)
         if numbers[0] not in (0, 1):
             return False
         if any(after != before + 1 for before, after in pairwise(numbers)):
