@@ -135,8 +135,7 @@ def fields_of_texts(
 
 
 def fields_of_scores(fields: KeysOfRoles, record: Mapping[str, Any]) -> dict[str, str]:
-    """Return what --field says of a file of scores beside lists: the keys that it has
-    for ids, ranks and columns.
+    """Return what --field says of a file of scores: its ids, ranks and columns.
 
     Args:
         fields: The values of --field.

@@ -33,7 +33,7 @@ def rows(key: str) -> list[dict[str, Any]]:
             row: dict[str, Any] = {"id": identity}
             if key != "order":
                 row[key] = {"rank": number, "text": text}[key]
-            row |= {"qe": value(identity, number), "judge": float(number)}
+            row |= {"qe": value(identity, number), "judge": number / 2}
             every.append(row)
     if key != "order":
         every.reverse()
@@ -76,7 +76,7 @@ def test_each_hypothesis_gets_its_numbers(rescore: Run, key: str, ending: str) -
             for number, hypothesis in enumerate(nbest.hypotheses, 1):
                 scores = hypothesis.scores
                 assert scores["qe"] == value(nbest.id, number)
-                assert scores["judge"] == number
+                assert scores["judge"] == number / 2
 
 
 def test_files_add_their_columns_one_after_another() -> None:
