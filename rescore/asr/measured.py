@@ -127,7 +127,8 @@ def _segments(name: str, reference: Recording, heard: Recording) -> Iterator[Nbe
         segment = f"{re.sub('[-_]', '.', speaker)}-{name}-{place + 1:05}"
         texts = readings(text, segment)
         best = best_of(" ".join(words[place]), texts)
-        yield NbestList(segment, [best], texts, recording=name)
+        fields = {"speaker": speaker}
+        yield NbestList(segment, [best], texts, recording=name, fields=fields)
 
 
 def _whole(

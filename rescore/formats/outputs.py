@@ -103,6 +103,8 @@ def _read_output(
         try:
             lists = read_best(source, files, allow_missing)
         except UserError as error:
+            if not source.head.strip():
+                raise UserError(f"{source.name}: is empty") from None
             raise UserError(f"{error}{if_lists(source)}") from None
         understood = Understood.of_texts(source, lists)
         understood.add_files("ref", [(file.path, file.form) for file in files])

@@ -22,6 +22,7 @@ from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any, NamedTuple, TypeVar, cast
+from weakref import WeakSet
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
@@ -403,6 +404,10 @@ class ReadOptions(OptionValues):
     """
 
 
+_STREAMS_READ: WeakSet[Any] = WeakSet()
+"""The standard inputs that a source has read."""
+
+
 class Source:
     """One path of the command line: the border of files. `-` is standard input.
 
@@ -466,6 +471,13 @@ class Source:
         """The beginning of an input that can be read only once, and the rest."""
         if self.is_stdin and (sys.stdin is None or sys.stdin.closed):
             raise UserError("<stdin>: is closed; give a file")
+        if self.is_stdin and sys.stdin in _STREAMS_READ:
+            raise UserError(
+                "<stdin>: - is given twice, and standard input can be read once; give a"
+                " file for one of the two"
+            )
+        if self.is_stdin:
+            _STREAMS_READ.add(sys.stdin)
         raw = sys.stdin.buffer if self.is_stdin else self.path.open("rb")
         return raw.read(HEAD), raw
 

@@ -125,3 +125,41 @@ def test_trn_and_tables_may_have_any_name(tmp_path: Path, rescore: Run) -> None:
     (tmp_path / "ref.stm.csv").write_text("id,ref\nu-1,an owl\nu-2,hoots\n")
     done = rescore("eval", "hyp.ctm.trn", "--ref", "ref.stm.csv")
     assert "33.33" in done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "eval - --ref -",
+        "eval ref --ref - --ref -",
+        "combine - - --name a --name b",
+        "run - --dev -",
+    ],
+)
+def test_standard_input_is_read_once(command: str, rescore: Run) -> None:
+    Path("ref").write_text(lines("{0} an owl"))
+    given = Path("ref").read_text() if command.startswith("eval") else LISTS
+    done = rescore(*command.split(), input=given)
+    assert (done.returncode, "- is given twice" in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "\ufeff", " \n"])
+def test_an_empty_file_is_empty_in_every_place(text: str, rescore: Run) -> None:
+    Path("nothing").write_text(text)
+    Path("ref").write_text(lines("{0} an owl"))
+    for command in (
+        "eval nothing --ref ref",
+        "eval ref --ref nothing",
+        "convert nothing",
+    ):
+        done = rescore(*command.split())
+        assert (done.returncode, "nothing: is empty" in done.stderr) == (2, True)
+
+
+def test_speakers_of_an_stm_keep_their_names(rescore: Run) -> None:
+    Path("heard.ctm").write_text("a 1 0.1 0.3 an\na 1 0.5 0.3 owl\na 1 2.1 0.3 hoots\n")
+    Path("ref.stm").write_text("a 1 a_anna 0 1 an owl\na 1 a-bob 2 3 hoots\n")
+    done = rescore(
+        "eval", "heard.ctm", "--ref", "ref.stm", "--whole", "--by", "speaker"
+    )
+    assert {"a_anna", "a-bob"} <= set(done.stdout.split())
