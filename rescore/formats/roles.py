@@ -153,7 +153,7 @@ def fields_of_scores(fields: KeysOfRoles, record: Mapping[str, Any]) -> dict[str
 
 
 def is_new_column(role: str) -> bool:
-    """Return whether a role of --field is none of the usual ones: a column of scores."""
+    """Return whether a role of --field is a new column of scores."""
     return role not in ROLES and not f"{role}=".startswith(SYSTEM)
 
 
