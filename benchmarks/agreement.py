@@ -81,15 +81,20 @@ class Ballot:
             votes: The vote of each system.
             ties: The rules.
         """
+        return [self.rate_of(texts) for texts in self.texts(votes, *ties)]
+
+    def texts(self, votes: Sequence[float], *ties: RoverOptions) -> list[list[str]]:
+        """Return the texts of a vote, for each rule of ties.
+
+        Args:
+            votes: The vote of each system.
+            ties: The rules.
+        """
         every = np.array(votes, dtype=np.float64)
         scores = [mixed(own, every) for own in self._shares]
         preferences = posteriors(scores, 1.0)
         held = self._chooser.near(preferences) if len(ties) > 1 else self._chooser
-        rates = []
-        for options in ties:
-            texts = held.with_options(options).texts(preferences)
-            rates.append(self.rate_of(texts))
-        return rates
+        return [held.with_options(one).texts(preferences) for one in ties]
 
     def rate_of(self, texts: Sequence[str]) -> float:
         """Return the error rate of a text of each list, in percent."""
