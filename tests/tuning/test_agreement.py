@@ -105,7 +105,7 @@ def test_estimates_within_the_tolerance_decide_ties() -> None:
     votes, _ = seen(outputs)
     assert votes["b"] == 1.0 > votes["c"] > votes["a"] > 0.98
     result = Agreement(lists, list(outputs), str.split)
-    assert "ties go to the lower estimates" in result.why_equal
+    assert "ties go to clearly lower estimates" in result.why_equal
     by_agreement = rescore.evaluate(lists, decision="rover").reranked
     equal = rescore.evaluate(lists, decision="rover", votes="equal").reranked
     better = {name: outputs[name] for name in "bca"}
@@ -115,6 +115,13 @@ def test_estimates_within_the_tolerance_decide_ties() -> None:
     assert by_agreement is not None and equal is not None and ordered is not None
     assert by_agreement == pytest.approx(ordered)
     assert by_agreement < 0.8 * equal
+
+
+def test_estimates_that_hardly_differ_leave_ties_to_the_first_system() -> None:
+    """Two equally good systems and a poor one: the first of the two has the ties."""
+    votes, estimates = seen(systems((0.1, 0.1, 0.17)))
+    assert abs(np.log(estimates[0] / estimates[1])) > 0
+    assert votes["a"] == votes["b"] == 1.0 > votes["c"] > 0.98
 
 
 def test_a_copied_system_counts_once() -> None:
