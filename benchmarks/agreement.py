@@ -1,12 +1,16 @@
 """Votes by agreement against equal votes, on random subsets of the systems of combined
 lists.
 
-python benchmarks/agreement.py LISTS [--draws 50] [--seed 101] [--with VARIANT]
-[-o FILE]. LISTS are written by `rescore combine` with --ref. A line per subset: the
-error rate of `rover` with equal votes (a tie is no word; a tie goes to the word), and
-with votes by agreement. FILE gets the means, as JSON. A variant adds relatives to each
-subset: `doubled`, a copy of each system; `changed`, such copies with one word in a
-hundred replaced; `families`, two such copies of three systems.
+    python benchmarks/agreement.py LISTS [--draws 200] [--seed 101] [--with VARIANT]
+        [-o FILE]
+
+LISTS are written by `rescore combine` with --ref. A line per subset: the error rate of
+`rover` with equal votes (a tie is no word; a tie goes to the word), and with votes by
+agreement; then their means, and how often and how much agreement is worse: FILE gets
+these as JSON. A subset has three to eight systems, and `--utterances` random lists. A
+variant adds relatives to each subset: `doubled`, a copy of each system; `changed`, such
+copies with one word in a hundred replaced; `families`, two such copies of three
+systems. Times of words are not used.
 """
 
 from __future__ import annotations
@@ -14,19 +18,29 @@ from __future__ import annotations
 import argparse
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 import rescore
+from rescore.asr.rover import KEPT, RoverOptions
 from rescore.asr.systems import combined
 from rescore.columns import FIRST_PASS
 from rescore.dataset import Dataset
-from rescore.decision.mixture import system_texts
+from rescore.decision import Decision
+from rescore.decision.mixture import mixed, system_posteriors, system_texts
+from rescore.decision.rules import Decider, posteriors
+from rescore.metrics import choose_metric
+from rescore.metrics.base import text_statistics
+from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import Hypothesis, NbestList
+from rescore.tuning.agreement import Agreement
 
+Floats = npt.NDArray[np.float64]
+Systems = dict[str, list[NbestList]]
 MOST = 8
 """Systems of a subset, at most."""
 VARIANTS = ("doubled", "changed", "families")
@@ -34,18 +48,114 @@ CHANGED = 0.01
 """The share of words that are replaced."""
 FAMILIES = 3
 """Systems with two relatives each."""
+NO_WORD_WINS = RoverOptions(no_word=1.0)
+"""A tie is no word."""
+WORD_WINS = RoverOptions(no_word=KEPT)
+"""A tie goes to the word."""
 
 
-def outputs(lists: Sequence[NbestList]) -> dict[str, list[NbestList]]:
-    """Return the outputs of the systems of combined lists."""
+class Ballot:
+    """The lists of some systems, and their error rates by `rover` for any votes: what
+    does not depend on votes is computed once.
+    """
+
+    def __init__(self, lists: Sequence[NbestList]) -> None:
+        """Prepare the lists, which are written by `combined`."""
+        self.systems = Dataset.of(lists).header.systems
+        self.metric = choose_metric("wer", lists)
+        decider = Decider(Decision("rover"), self.metric, lists, {FIRST_PASS: 1.0})
+        self.lists = decider.lists
+        self._chooser = decider.chooser
+        self._shares = []
+        for nbest in self.lists:
+            self._shares.append(system_posteriors(nbest, self.systems, {}))
+        self._counts: list[dict[str, npt.NDArray[np.int64]]] = [{} for _ in self.lists]
+        """For each list, the statistics of each text that was chosen."""
+
+    @property
+    def agreement(self) -> Agreement:
+        """What the systems say about each other."""
+        return Agreement(self.lists, self.systems, EXACT)
+
+    def rates(self, votes: Sequence[float], *ties: RoverOptions) -> list[float]:
+        """Return the error rate of a vote, in percent, for each rule of ties.
+
+        Args:
+            votes: The vote of each system.
+            ties: The rules.
+        """
+        return [self.rate_of(texts) for texts in self.texts(votes, *ties)]
+
+    def texts(self, votes: Sequence[float], *ties: RoverOptions) -> list[list[str]]:
+        """Return the texts of a vote, for each rule of ties.
+
+        Args:
+            votes: The vote of each system.
+            ties: The rules.
+        """
+        every = np.array(votes, dtype=np.float64)
+        scores = [mixed(own, every) for own in self._shares]
+        preferences = posteriors(scores, 1.0)
+        held = self._chooser.near(preferences) if len(ties) > 1 else self._chooser
+        return [held.with_options(one).texts(preferences) for one in ties]
+
+    def rate_of(self, texts: Sequence[str]) -> float:
+        """Return the error rate of a text of each list, in percent."""
+        pairs = list(zip(self._counts, texts, strict=True))
+        new = [row for row, (known, text) in enumerate(pairs) if text not in known]
+        if new:
+            lists = [self.lists[row] for row in new]
+            counts = text_statistics(self.metric, lists, [texts[row] for row in new])
+            for row, own in zip(new, counts, strict=True):
+                self._counts[row][texts[row]] = own
+        total = np.sum([known[text] for known, text in pairs], axis=0)
+        return float(self.metric.values(total[None])[0])
+
+
+def outputs(lists: Sequence[NbestList], normaliser: Normaliser = EXACT) -> Systems:
+    """Return the outputs of the systems of combined lists.
+
+    Args:
+        lists: The lists.
+        normaliser: Rewrites all texts, so that equal words are written equally.
+    """
+    references: list[tuple[str, ...]] = []
+    for nbest in lists:
+        own = nbest.references
+        if normaliser is not EXACT:
+            own = tuple(" ".join(normaliser(text)) for text in own)
+        references.append(own)
     systems = {}
     for name in Dataset.of(lists).header.systems:
-        own = []
-        for nbest, text in zip(lists, system_texts(lists, name), strict=True):
-            hypothesis = Hypothesis(text, {FIRST_PASS: 0.0})
-            own.append(NbestList(nbest.id, [hypothesis], nbest.references))
-        systems[name] = own
+        texts = system_texts(lists, name)
+        one_each = []
+        for nbest, text, reference in zip(lists, texts, references, strict=True):
+            spoken = " ".join(normaliser(text))
+            hypothesis = Hypothesis(spoken, {FIRST_PASS: 0.0})
+            one_each.append(NbestList(nbest.id, [hypothesis], reference))
+        systems[name] = one_each
     return systems
+
+
+def subsets(
+    systems: Systems, draws: int, utterances: int | None, draw: random.Random
+) -> Iterator[Systems]:
+    """Yield random subsets of three systems or more.
+
+    Args:
+        systems: All systems.
+        draws: The number of subsets.
+        utterances: The number of random lists of each subset; None for all.
+        draw: Draws them.
+    """
+    count = len(next(iter(systems.values())))
+    for _ in range(draws):
+        number = draw.randint(3, min(MOST, len(systems)))
+        chosen = draw.sample(sorted(systems), number)
+        rows = list(range(count))
+        if utterances is not None and utterances < count:
+            rows = sorted(draw.sample(rows, utterances))
+        yield {name: [systems[name][row] for row in rows] for name in chosen}
 
 
 def changed(lists: Sequence[NbestList], draw: random.Random) -> list[NbestList]:
@@ -61,9 +171,7 @@ def changed(lists: Sequence[NbestList], draw: random.Random) -> list[NbestList]:
     return result
 
 
-def with_relatives(
-    systems: dict[str, list[NbestList]], variant: str, draw: random.Random
-) -> dict[str, list[NbestList]]:
+def with_relatives(systems: Systems, variant: str, draw: random.Random) -> Systems:
     """Return systems with the relatives of a variant."""
     every = dict(systems)
     names = list(systems)
@@ -77,48 +185,57 @@ def with_relatives(
     return every
 
 
-def error_rate(lists: Sequence[NbestList], **options: object) -> float:
-    """Return the error rate of a vote word by word."""
-    results = rescore.evaluate(lists, decision="rover", **options)
-    assert results.reranked is not None
-    return results.reranked
+def read_systems(path: str, whisper_english: bool) -> Systems:
+    """Return the outputs of the systems of a file of combined lists with references.
+
+    Args:
+        path: The file.
+        whisper_english: Whether Whisper's normaliser for English rewrites the texts.
+    """
+    lists = [nbest for nbest in rescore.read(path) if nbest.references]
+    normaliser = Normaliser(whisper_english=True) if whisper_english else EXACT
+    return outputs(lists, normaliser)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file")
-    parser.add_argument("--draws", type=int, default=50)
+    parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--seed", type=int, default=101)
+    parser.add_argument("--utterances", type=int)
     parser.add_argument("--with", dest="variant", choices=VARIANTS)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE")
+    parser.add_argument("--whisper-english", action="store_true")
     options = parser.parse_args()
-    lists = rescore.read(options.file)
-    systems = outputs(lists)
+    systems = read_systems(options.file, options.whisper_english)
     draw = random.Random(options.seed)
     rows = []
-    for _ in range(options.draws):
-        number = draw.randint(3, min(MOST, len(systems)))
-        chosen = draw.sample(sorted(systems), number)
-        subset = {name: systems[name] for name in chosen}
+    for subset in subsets(systems, options.draws, options.utterances, draw):
+        own = subset
         if options.variant:
-            subset = with_relatives(subset, options.variant, draw)
-        own = list(combined(subset))
-        ties = error_rate(own, votes="equal", no_word=1.0)
-        equal = error_rate(own, votes="equal")
-        agreed = error_rate(own)
-        rows.append((ties, equal, agreed))
-        print(f"{ties:6.2f} {equal:6.2f} {agreed:6.2f}  {', '.join(chosen)}")
+            own = with_relatives(subset, options.variant, draw)
+        ballot = Ballot(list(combined(own)))
+        equal = [1.0] * len(own)
+        by_agreement = list(ballot.agreement.votes.values())
+        ties, words = ballot.rates(equal, NO_WORD_WINS, WORD_WINS)
+        (agreed,) = ballot.rates(by_agreement, WORD_WINS)
+        rows.append((ties, words, agreed))
+        shown = f"{ties:6.2f} {words:6.2f} {agreed:6.2f}  {', '.join(subset)}"
+        print(shown, flush=True)
     figures = np.array(rows)
-    gains = figures[:, 1] - figures[:, 2]
+    losses = figures[:, 2] - figures[:, 1]
     means = figures.mean(axis=0).tolist()
     shown = " ".join(f"{mean:6.2f}" for mean in means)
     print(f"{shown}  mean of {len(rows)} subsets")
-    worse = int((gains < -0.005).sum())
-    most = max(0.0, -float(gains.min()))
-    print(f"agreement: {worse} worse than equal votes, by {most:.2f}")
+    content = dict(zip(("ties", "equal", "agreement"), means, strict=True))
+    content["subsets"] = len(rows)
+    for limit in (0.005, 0.1, 0.3):
+        number = int((losses > limit).sum())
+        content[f"worse by {limit}"] = number
+        print(f"agreement: {number} worse by more than {limit}")
+    content |= {"worst": float(losses.max()), "best": float(losses.min())}
+    print(f"worst {losses.max():.2f}, best {losses.min():.2f}")
     if options.output:
-        content = dict(zip(("ties", "equal", "agreement"), means, strict=True))
-        content |= {"subsets": len(rows), "worse": worse, "most": most}
         options.output.write_text(json.dumps(content, indent=1) + "\n")
 
 

@@ -25,7 +25,7 @@ harm:
 - Each estimate is divided by the median, and moved towards 1 by a factor that falls
   with the number of groups; it is 1 if it is nearer to 1 than this. The factor is 2 for
   three groups, whose estimates nothing can check (`TOLERANCE`). `RIDGE` keeps the votes
-  nearer to each other.
+  nearer to each other. Such estimates only decide ties (`TIES`, `CLEAR`).
 - Groups have equal votes if there are fewer than three, or if four groups form two
   pairs that agree: nothing tells which pair shares errors.
 - No system has more than half of all votes, unless its estimate is below half of the
@@ -70,6 +70,14 @@ RIDGE = 0.1
 TOLERANCE = math.log(2)
 """Natural log of the factor within which estimates of three groups count as equal, each
 made of one pair of others. It is divided by the square root of the number of pairs.
+"""
+TIES = 0.01
+"""Power of the quotients of estimates where they count as equal: of equally many
+systems, those with the lower estimates win.
+"""
+CLEAR = math.log(1.1)
+"""Natural log of the factor within which estimates do not decide ties, either: the
+system that is given first wins.
 """
 AMBIGUOUS = 0.1
 """Four groups are two pairs if the sum of the distances within the pairs is less than
@@ -160,8 +168,10 @@ class Agreement:
 
     @property
     def why_equal(self) -> str:
-        """Why all systems have equal votes; empty if they have different votes."""
-        if not np.allclose(list(self.votes.values()), 1.0):
+        """Why all systems have equal votes, but for ties; empty if they have different
+        votes.
+        """
+        if not np.allclose(list(self.votes.values()), 1.0, atol=2 * TIES):
             return ""
         if self._group_count == 1:
             return "the systems agree in almost all texts"
@@ -172,7 +182,7 @@ class Agreement:
         factor = math.exp(self._tolerance)
         return (
             f"each estimated error rate of words is within a factor of {factor:.1f} of"
-            " their median"
+            " their median; ties go to clearly lower estimates"
         )
 
     @property
@@ -419,8 +429,8 @@ def without_majority(votes: Floats, rates: Floats) -> Floats:
 
 
 def _shrunk(error_rates: Floats, tolerance: float) -> Floats:
-    """Return each error rate divided by the median, moved towards 1 by a factor; 1 if
-    it is nearer to 1 than this factor.
+    """Return each error rate divided by the median, moved towards 1 by a factor; almost
+    1 if it is nearer to 1 than this factor.
 
     Args:
         error_rates: The estimates (systems,).
@@ -428,5 +438,10 @@ def _shrunk(error_rates: Floats, tolerance: float) -> Floats:
     """
     logs = np.log(np.maximum(error_rates, LEAST_RATE))
     away = logs - np.median(logs)
-    kept = np.sign(away) * np.maximum(0.0, np.abs(away) - tolerance)
+    kept = _beyond(away, tolerance) + TIES * _beyond(away, CLEAR)
     return np.asarray(np.exp(kept), dtype=np.float64)
+
+
+def _beyond(away: Floats, limit: float) -> Floats:
+    """Return numbers moved towards 0 by a limit; 0 if they are nearer to 0."""
+    return np.asarray(np.sign(away) * np.maximum(0.0, np.abs(away) - limit))

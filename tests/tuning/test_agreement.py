@@ -95,14 +95,41 @@ def test_independent_errors_are_estimated() -> None:
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_systems_of_equal_quality_have_equal_votes(number: int, seed: int) -> None:
     votes, _ = seen(systems([0.1] * number, seed))
-    assert set(votes.values()) == {1.0}
+    assert list(votes.values()) == pytest.approx([1.0] * number, abs=0.005)
+
+
+def test_estimates_within_the_tolerance_decide_ties() -> None:
+    """With equal votes the first system wins, here the worst."""
+    outputs = systems((0.17, 0.09, 0.12))
+    lists = list(combined(outputs))
+    votes, _ = seen(outputs)
+    assert votes["b"] == 1.0 > votes["c"] > votes["a"] > 0.98
+    result = Agreement(lists, list(outputs), str.split)
+    assert "ties go to clearly lower estimates" in result.why_equal
+    by_agreement = rescore.evaluate(lists, decision="rover").reranked
+    equal = rescore.evaluate(lists, decision="rover", votes="equal").reranked
+    better = {name: outputs[name] for name in "bca"}
+    ordered = rescore.evaluate(
+        list(combined(better)), decision="rover", votes="equal"
+    ).reranked
+    assert by_agreement is not None and equal is not None and ordered is not None
+    assert by_agreement == pytest.approx(ordered)
+    assert by_agreement < 0.8 * equal
+
+
+def test_estimates_that_hardly_differ_leave_ties_to_the_first_system() -> None:
+    """Two equally good systems and a poor one: the first of the two has the ties."""
+    votes, estimates = seen(systems((0.1, 0.1, 0.17)))
+    assert abs(np.log(estimates[0] / estimates[1])) > 0
+    assert votes["a"] == votes["b"] == 1.0 > votes["c"] > 0.98
 
 
 def test_a_copied_system_counts_once() -> None:
     outputs = systems((0.1, 0.1, 0.1))
     outputs["copy"] = outputs["c"]
     votes, _ = seen(outputs)
-    assert votes == pytest.approx({"a": 1.0, "b": 1.0, "c": 0.5, "copy": 0.5})
+    expected = {"a": 1.0, "b": 1.0, "c": 0.5, "copy": 0.5}
+    assert votes == pytest.approx(expected, abs=0.005)
 
 
 def test_two_pairs_that_share_errors_have_equal_votes() -> None:
@@ -116,7 +143,7 @@ def test_relatives_share_votes_and_do_not_judge_each_other() -> None:
     outputs = systems((0.12, 0.12, 0.12, 0.12))
     outputs |= family(words_of(outputs["a"]), "xy", 0.07, 0.055, random.Random(3))
     votes, estimates = seen(outputs)
-    assert all(votes[name] == 1.0 for name in "abcd")
+    assert all(votes[name] > 0.98 for name in "abcd")
     assert all(0.5 < votes[name] < 0.85 for name in "xy")
     # as if each were judged by the other, these would be about 9
     assert all(10.5 < estimate < 13.5 for estimate in estimates[-2:])
@@ -212,7 +239,7 @@ def test_words_are_compared_as_the_metric_does() -> None:
         nbest.hypotheses[0] = Hypothesis(hypothesis.text.upper(), hypothesis.scores)
     words = METRICS["wer"]().words
     result = Agreement(list(combined(outputs)), list(outputs), words)
-    assert set(result.votes.values()) == {1.0}
+    assert min(result.votes.values()) > 0.98
 
 
 @pytest.mark.parametrize(
@@ -266,7 +293,7 @@ def test_relatives_of_almost_equal_quality_have_almost_equal_votes(own: float) -
 def test_effective_number_of_voters() -> None:
     outputs = systems((0.1, 0.1, 0.1))
     result = Agreement(list(combined(outputs)), list(outputs), str.split)
-    assert result.voter_count == pytest.approx(3.0)
+    assert result.voter_count == pytest.approx(3.0, abs=0.01)
     outputs["copy"] = outputs["c"]
     result = Agreement(list(combined(outputs)), list(outputs), str.split)
-    assert result.voter_count == pytest.approx(3.6)
+    assert result.voter_count == pytest.approx(3.6, abs=0.01)
