@@ -23,8 +23,6 @@ from rescore.formats.first_pass import (
     check_columns,
     choose_first_pass,
     column_names,
-    has_scores,
-    rank_by_order,
 )
 from rescore.formats.folders import tell_left_out, with_files_of_folders
 from rescore.formats.merging import merged
@@ -233,11 +231,7 @@ def lists_in(
     for nbest in lists:
         nbest.id = without_blanks(nbest.id)
         place = f"{source.name}: utterance {nbest.id}"
-        check_scores(nbest, place)
-        if drop_tags(nbest):
-            warnings.add("list", TAGS, place)
-        choose_first_pass(nbest, s2s, place, warnings)
-        check_columns(nbest, place)
+        _make_sound(nbest, place, s2s, warnings)
         nbest.header = headers.of(nbest)
         # the command that added columns of scores has reported copies already
         if (strict or not _is_scored(nbest)) and _has_copies(nbest):
@@ -410,11 +404,29 @@ def from_json(value: Any, place: str) -> NbestList:
         UserError: The value is no list, or a score is no number.
     """
     nbest = FORMATS["native"].from_json(value, place)
-    check_scores(nbest, place)
-    if not has_scores(nbest):
-        rank_by_order(nbest)
-    check_columns(nbest, place)
+    _make_sound(nbest, place, FIRST_PASS, InputWarnings())
     return nbest
+
+
+def _make_sound(
+    nbest: NbestList, place: str, s2s: str, warnings: InputWarnings
+) -> None:
+    """Check the scores and columns of a list, drop its tags, and give it a first pass.
+
+    Args:
+        nbest: The list, which is changed.
+        place: Where the list comes from, for messages.
+        s2s: The column to use as first-pass score.
+        warnings: Counts lists with tags, and lists without scores.
+
+    Raises:
+        UserError: A score is no number, or a column has a reserved name.
+    """
+    check_scores(nbest, place)
+    if drop_tags(nbest):
+        warnings.add("list", TAGS, place)
+    choose_first_pass(nbest, s2s, place, warnings)
+    check_columns(nbest, place)
 
 
 # --- paths and their formats ---------------------------------------------------------

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -280,3 +281,23 @@ def test_word_lists_with_ids_in_some_lines(tmp_path: Path) -> None:
         WordList.load(path)
     path.write_text("50 cent\nabba\nu2\nqueen\n")
     assert not WordList.load(path).by_utterance
+
+
+@pytest.mark.parametrize(
+    "hyps",
+    [
+        [{"text": "<|en|>a b", "score": -1}, {"text": "a", "score": -2}],
+        [{"text": "a b"}, {"text": "<|en|>a"}],
+        [{"text": "a b", "score": -1, "scores": {"lm": -3}}],
+    ],
+)
+def test_a_request_is_read_as_a_line_of_a_file(
+    hyps: list[dict[str, Any]], tmp_path: Path
+) -> None:
+    entry = {"id": "u1", "ref": "<|en|>a b", "hyps": hyps}
+    path = tmp_path / "l.jsonl"
+    path.write_text(json.dumps(entry) + "\n")
+    (of_file,) = formats.read([path])
+    of_request = formats.from_json(entry, "request")
+    assert of_request.hypotheses == of_file.hypotheses
+    assert of_request.references == of_file.references == ("a b",)
