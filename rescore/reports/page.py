@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from html import escape
 from importlib.resources import files
 from typing import Any
@@ -24,7 +26,7 @@ from rescore.metrics import Metric
 from rescore.metrics.alignment import AlignedPair, align
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import NbestList, tie_order
-from rescore.reports.figures import ORACLE
+from rescore.reports.figures import ORACLE, interval_cell
 from rescore.reports.groups import as_html
 from rescore.reports.markup import html
 from rescore.reports.records import MetricResult
@@ -77,7 +79,7 @@ def page(
     }
     parts = {
         "TITLE": escape(f"{results.dataset}: {results.system}"),
-        "ABOUT": results.size,
+        "ABOUT": _about(results, utterances),
         "ANSWER": _answer(results),
         "PLAIN": _plain(outputs, utterances),
         "SIGNATURE": escape(results.signature),
@@ -85,6 +87,24 @@ def page(
     }
     template = (files("rescore.reports") / "page.html").read_text(encoding="utf-8")
     return re.sub("<!--([A-Z]+)-->", lambda match: parts[match[1]], template)
+
+
+def _about(results: Results, utterances: Sequence[dict[str, Any]]) -> str:
+    """Return what the page is of: the number of lists, of utterances that became better
+    and worse, and the day.
+    """
+    losses = [_loss(utterance) for utterance in utterances]
+    better = sum(loss < 0 for loss in losses)
+    worse_ones = sum(loss > 0 for loss in losses)
+    return f"{results.size}; {better:,} better, {worse_ones:,} worse; {_today()}"
+
+
+def _today() -> str:
+    """Return the day; or that of SOURCE_DATE_EPOCH, which makes pages reproducible."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if seconds.isdecimal():
+        return datetime.fromtimestamp(int(seconds), UTC).date().isoformat()
+    return datetime.now(UTC).date().isoformat()
 
 
 def _packed(data: dict[str, Any]) -> str:
@@ -102,7 +122,10 @@ def overview(results: Results) -> list[list[str]]:
     Args:
         results: The results of the run.
     """
-    rows = [["", results.metrics[0].baseline, "reranked", "change", "p", ORACLE]]
+    interval = "95 % CI"
+    rows = [
+        ["", results.metrics[0].baseline, "reranked", interval, "change", "p", ORACLE]
+    ]
     for measured in results.metrics:
         change = UNDEFINED
         if measured.is_defined:
@@ -111,6 +134,7 @@ def overview(results: Results) -> list[list[str]]:
             measured.metric,
             figure(measured.first_pass),
             figure(measured.reranked),
+            interval_cell(measured.intervals.get("reranked")),
             marked_worse(change, measured.is_worse),
             p_value(measured.p_value),
             figure(measured.oracle),

@@ -122,6 +122,18 @@ def test_without_javascript_changed_utterances_stand_by_gain(
     assert totals == (6, 4)
 
 
+def test_the_page_counts_utterances_and_names_the_day(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    lists = [
+        NbestList("a", heard("x", "y", lm=(0, 9)), references=("x",)),
+        NbestList("b", heard("x", "y", lm=(0, 9)), references=("y",)),
+        NbestList("c", heard("x", "z y", lm=(0, 9)), references=("x",)),
+    ]
+    assert "; 1 better, 2 worse; 1970-01-02</span>" in page_of(lists, lm=1.0)
+
+
 def data_of(page: str) -> Any:
     packed = re.search(r'<script id="data" type="text/plain">(.*?)</script>', page)
     assert packed is not None
@@ -227,8 +239,8 @@ def test_what_is_worse_says_so() -> None:
         " pass.</p>" in page
     )
     assert (
-        '<td style="text-align:left">WER</td><td>0.00</td><td>100.00</td><td'
-        ' class="worse">+100.00 worse</td>' in page
+        '<td style="text-align:left">WER</td><td>0.00</td><td>100.00</td>'
+        '<td>100.00-100.00</td><td class="worse">+100.00 worse</td>' in page
     )
     page = page_of(lists)
     assert (
