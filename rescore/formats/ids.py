@@ -496,9 +496,12 @@ class Words:
     @cached_property
     def have_look(self) -> bool:
         """Whether the lines begin with different words that have digits, or in several
-        lines a hyphen or underscore between letters.
+        lines a hyphen or underscore between letters; or with paths of audio files.
         """
         if begin_with_ids(self.lines):
+            return True
+        are_different = 0 < len(set(self.first)) == len(self.first)
+        if are_different and all(map(is_path, self.first)):
             return True
         are_several = len(self.first) >= FEW_LINES
         return are_several and begin_with_ids(self.lines, self.lines)

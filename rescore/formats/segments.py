@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Any, NamedTuple
 
 from rescore.errors import UserError
-from rescore.files import loads
+from rescore.files import ending_of, loads
 from rescore.formats.ids import begin_with_ids
 from rescore.formats.source import HEAD, JsonPeek, Source
 from rescore.formats.subtitles import are_subtitles, cues
@@ -93,8 +93,13 @@ def segments(source: Source, kind: str | None = None) -> Iterator[Segment]:
 
 FEW = 5
 """Lines that show that a file is CTM or STM; an error in a later line is reported."""
-_ENDINGS = {"ctm": "ctm", "stm": "stm", "srt": "srt", "vtt": "srt", "rttm": "rttm"}
+_ENDINGS = {
+    **{".ctm": "ctm", ".stm": "stm", ".rttm": "rttm"},
+    **{".srt": "srt", ".vtt": "srt"},
+}
 """Forms by the endings of their files."""
+_TIMES = {"ctm": (2, 3), "stm": (3, 4)}
+"""The places of the times in a line of these forms."""
 JSON = "json"
 """JSON that is no SegLST: `rescore.formats` reads its lists."""
 OF_RECORDINGS = {
@@ -136,25 +141,40 @@ def kind_of(source: Source) -> str:
         return kind
     if lines and all(map(split_trn, lines)):
         return "trn"
-    for ending in source.path.name.lower().split(".")[1:]:
-        if ending in _ENDINGS:
-            return _ENDINGS[ending]
+    by_name = _ENDINGS.get(ending_of(source.name))
+    if by_name:
+        return by_name
     if len(lines) > 1 and begin_with_ids(lines):
         return "kaldi"
     return "plain"
 
 
 def form_of_recordings(source: Source) -> str | None:
-    """Return the form of a file of whole recordings, a key of `OF_RECORDINGS`; None for
-    a file of utterances, or a folder.
+    """Return the form that a file of whole recordings has for certain, a key of
+    `OF_RECORDINGS`; None for a file of utterances, or a folder.
+
+    Texts of utterances may have numbers where a CTM or STM has times, and lines that
+    end in ids are a trn: only times with a decimal point, or the ending of the file,
+    are certain.
 
     Args:
         source: A file, which is only peeked into, or a folder.
     """
     if source.is_folder:
         return None
-    kind = kind_of(source)
-    return kind if kind in OF_RECORDINGS else None
+    if source.peek.root:
+        return "seglst" if is_seglst(source.peek) else None
+    lines = _lines_of(source.head)
+    if are_subtitles(lines):
+        return "srt"
+    by_name = _ENDINGS.get(ending_of(source.name))
+    kind = _timed_kind(lines[:FEW])
+    if by_name or kind not in _TIMES:
+        return kind or by_name
+    if all(map(split_trn, lines)):
+        return None
+    times = [line.split()[place] for line in lines[:FEW] for place in _TIMES[kind]]
+    return kind if any("." in time for time in times) else None
 
 
 def check_of_utterances(source: Source, what: str) -> None:

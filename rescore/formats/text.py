@@ -48,13 +48,19 @@ _SENTENCE_MARKS = re.compile(r"<(?:s|/s|eos|sos|sos/eos|blank|pad)>")
 
 def undo_bpe(text: str) -> str:
     """Return the text with subwords joined: `@@ ` of subword-nmt, `▁` of SentencePiece.
+    A single mark that stands alone is a sign of the text.
 
     Args:
         text: Subwords between blanks, or a text without subwords.
+
+    Example:
+        >>> undo_bpe("▁the ▁cat s"), undo_bpe("th@@ e"), undo_bpe("▁ price list")
+        ('the cats', 'the', '▁ price list')
     """
     if "@@" in text:
-        text = re.sub(r"@@(?: |$)", "", text)
-    if "▁" in text:
+        text = re.sub(r"(?<=\S)@@(?: |$)", "", text)
+    is_stray = text.count("▁") == 1 and "▁" in text.split()
+    if "▁" in text and not is_stray:
         # a blank parts two pieces; ▁ is the blank of the text
         text = text.replace(" ", "").replace("▁", " ")
     return " ".join(text.split())

@@ -83,11 +83,23 @@ def is_table(source: Source) -> bool:
     if source.is_folder or source.peek.root or len(first_record(source)) < 2:
         return False
     if is_called_table(source.path):
-        return "\t" not in first or not _are_texts(lines, source.name)
+        if "\t" in first:
+            return not _are_texts(lines, source.name)
+        return not _is_prose(lines)
     if not are_rows(lines):
         return False
     is_head = "," in first and len(first.split()) == 1
     return is_head or any(FORMATS[name].sniff(source) for name in TABLES)
+
+
+def _is_prose(lines: Sequence[str]) -> bool:
+    """Return whether the commas of lines part clauses, not cells: a blank follows each
+    comma of the first line, and other lines have another number of commas.
+    """
+    first = lines[0]
+    numbers = {line.count(",") for line in lines if line.strip()}
+    has_clauses = "," in first and first.count(",") == first.count(", ")
+    return has_clauses and (len(lines) == 1 or len(numbers) > 1)
 
 
 def _are_texts(lines: Sequence[str], name: str) -> bool:

@@ -11,7 +11,7 @@ from rescore.formats.segments import OF_RECORDINGS, form_of_recordings
 from rescore.formats.source import Source, sniff
 from rescore.formats.tables import NUMBER
 from rescore.formats.text import split_trn
-from rescore.formats.texts import if_lists, is_table
+from rescore.formats.texts import if_lists, is_called_table, is_table
 from rescore.parts import FORMATS
 
 LISTS = (
@@ -62,7 +62,7 @@ def unknown(source: Source) -> str:
     if is_lattice(source):
         return f"a lattice of OpenFst or Kaldi, which is not read; {LISTS}"
     form = form_of_recordings(source)
-    if form is not None:
+    if form is not None and not is_called_table(source.path):
         return (
             f"is {OF_RECORDINGS[form]}, for whole recordings, and no N-best list; to"
             f" measure it: rescore eval {source.name} --whole --ref FILE"

@@ -111,7 +111,7 @@ def test_a_form_of_recordings_is_no_list(file: Path, rescore: Run) -> None:
 
 
 def test_what_the_user_says_of_lines_holds(tmp_path: Path, rescore: Run) -> None:
-    digits = "u-1 5 3 2 1 4\nu-2 0 1 7 8 9\n"
+    digits = "u-1 5 3 2.5 1 4\nu-2 0 1 7.5 8 9\n"
     (tmp_path / "hyp").write_text(digits)
     (tmp_path / "ref").write_text(digits)
     refused = rescore("eval", "hyp", "--ref", "ref")
@@ -163,3 +163,35 @@ def test_speakers_of_an_stm_keep_their_names(rescore: Run) -> None:
         "eval", "heard.ctm", "--ref", "ref.stm", "--whole", "--by", "speaker"
     )
     assert {"a_anna", "a-bob"} <= set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("x", "x-1 on 5 10 may\nx-2 on 7 12 june\n"),
+        ("d", "d-1 1 2 3 4\nd-2 5 6 7 8\n"),
+        ("a.trn", "1 2 3 4 (d-1)\n4 of 5 6 men (d-2)\n"),
+        ("set.stm.txt", "u-1 hello there\nu-2 bye now\n"),
+        ("my.srt.hyp", "u-1 hello there\nu-2 bye now\n"),
+        ("k.csv", "u-1 hello there, my friend\nu-2 bye now\n"),
+        ("stray", "u-1 ▁ price list\nu-2 a @@ b\n"),
+    ],
+)
+def test_texts_of_utterances_are_read_whatever_their_numbers_and_names(
+    name: str, text: str, rescore: Run
+) -> None:
+    Path(name).write_text(text, encoding="utf-8")
+    words = sum(len(line.split()) - 1 for line in text.splitlines())
+    done = rescore("eval", name, "--ref", name)
+    assert done.returncode == 0, done.stderr
+    row = done.stdout.splitlines()[1].split()
+    assert (row[1], row[-2:]) == ("0.00", [str(words), "2"])
+
+
+@pytest.mark.parametrize("names", [("talk.wav", "chat.wav"), ("x/a.flac", "y/b.flac")])
+def test_paths_of_sound_name_recordings(names: tuple[str, str], rescore: Run) -> None:
+    for file in ("h.k", "r.k"):
+        first, second = names
+        Path(file).write_text(f"{first} hello you\n{second} bye now\n")
+    done = rescore("eval", "h.k", "--ref", "r.k", "--whole")
+    assert done.stdout.splitlines()[1].split()[-2:] == ["4", "2"], done.stderr
