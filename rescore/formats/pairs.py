@@ -58,12 +58,15 @@ def _by_numbers(
     ours: Sequence[NbestList], theirs: Sequence[NbestList], sides: tuple[Side, Side]
 ) -> Pairing | None:
     """Return the pairs of lists with the same number; None if they begin with different
-    numbers, or if references show that the same number is another utterance.
+    numbers, if references show that the same number is another utterance, or if one
+    output lacks lists and no references show which.
     """
     if ours[0].id != theirs[0].id:
         return None
     pairs = list(zip(ours, theirs, strict=False))
     if not all(own.references and other.references for own, other in pairs):
+        if len(ours) != len(theirs):
+            return None
         log.warning(
             "%s and %s: their utterances have no ids; those with the same number were"
             " matched",

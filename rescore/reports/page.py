@@ -79,8 +79,8 @@ def page(
     }
     parts = {
         "TITLE": escape(f"{results.dataset}: {results.system}"),
-        "ABOUT": _about(results, utterances),
-        "ANSWER": _answer(results),
+        "ABOUT": results.size,
+        "ANSWER": _answer(results) + _about(results, utterances),
         "PLAIN": _plain(outputs, utterances),
         "SIGNATURE": escape(results.signature),
         "DATA": _packed(data),
@@ -90,13 +90,18 @@ def page(
 
 
 def _about(results: Results, utterances: Sequence[dict[str, Any]]) -> str:
-    """Return what the page is of: the number of lists, of utterances that became better
-    and worse, and the day.
+    """Return the HTML of what stands below the table: how many utterances became better
+    and worse, the confidence intervals of the reranked texts, and the day.
     """
     losses = [_loss(utterance) for utterance in utterances]
     better = sum(loss < 0 for loss in losses)
-    worse_ones = sum(loss > 0 for loss in losses)
-    return f"{results.size}; {better:,} better, {worse_ones:,} worse; {_today()}"
+    lost = sum(loss > 0 for loss in losses)
+    about = [f"{better:,} better, {lost:,} worse"]
+    for measured in results.metrics:
+        interval = interval_cell(measured.intervals.get("reranked"))
+        if interval:
+            about.append(f"95 % CI of the reranked {measured.metric} {interval}")
+    return f'<p class="faint">{escape("; ".join([*about, _today()]))}</p>'
 
 
 def _today() -> str:
@@ -122,10 +127,7 @@ def overview(results: Results) -> list[list[str]]:
     Args:
         results: The results of the run.
     """
-    interval = "95 % CI"
-    rows = [
-        ["", results.metrics[0].baseline, "reranked", interval, "change", "p", ORACLE]
-    ]
+    rows = [["", results.metrics[0].baseline, "reranked", "change", "p", ORACLE]]
     for measured in results.metrics:
         change = UNDEFINED
         if measured.is_defined:
@@ -134,7 +136,6 @@ def overview(results: Results) -> list[list[str]]:
             measured.metric,
             figure(measured.first_pass),
             figure(measured.reranked),
-            interval_cell(measured.intervals.get("reranked")),
             marked_worse(change, measured.is_worse),
             p_value(measured.p_value),
             figure(measured.oracle),

@@ -131,7 +131,9 @@ def test_the_page_counts_utterances_and_names_the_day(
         NbestList("b", heard("x", "y", lm=(0, 9)), references=("y",)),
         NbestList("c", heard("x", "z y", lm=(0, 9)), references=("x",)),
     ]
-    assert "; 1 better, 2 worse; 1970-01-02</span>" in page_of(lists, lm=1.0)
+    page = page_of(lists, lm=1.0)
+    assert '<p class="faint">1 better, 2 worse; 95 % CI of the' in page
+    assert "; 1970-01-02</p>" in page
 
 
 def data_of(page: str) -> Any:
@@ -240,8 +242,9 @@ def test_what_is_worse_says_so() -> None:
     )
     assert (
         '<td style="text-align:left">WER</td><td>0.00</td><td>100.00</td>'
-        '<td>100.00-100.00</td><td class="worse">+100.00 worse</td>' in page
+        '<td class="worse">+100.00 worse</td>' in page
     )
+    assert "0 better, 16 worse; 95 % CI of the reranked WER 100.00-100.00; " in page
     page = page_of(lists)
     assert (
         '<p class="answer">Reranking does not change WER: 0.00.</p>' in page
