@@ -357,7 +357,9 @@ def test_texts_of_any_kind_are_systems(rescore: Run, tmp_path: Path) -> None:
     )
     # one recording, in different segments
     done = rescore("combine", "p.txt", "q.txt", "-o", "whole.jsonl")
-    assert done.returncode == 0 and "is taken for the recording p" in done.stderr, done.stderr
+    assert done.returncode == 0 and "is taken for the recording p" in done.stderr, (
+        done.stderr
+    )
     whole = formats.read([tmp_path / "whole.jsonl"])
     assert {nbest.recording for nbest in whole} == {"p"} and set(
         whole[0].header.records
