@@ -141,12 +141,25 @@ def kind_of(source: Source) -> str:
         return kind
     if lines and all(map(split_trn, lines)):
         return "trn"
-    by_name = _ENDINGS.get(ending_of(source.name))
+    by_name = _form_by_name(source, lines)
     if by_name:
         return by_name
     if len(lines) > 1 and begin_with_ids(lines):
         return "kaldi"
     return "plain"
+
+
+def _form_by_name(source: Source, lines: Sequence[str]) -> str | None:
+    """Return the form that the name of a file tells, if it does: its ending, or of a
+    file without lines any part, as in `talk.stm.filt`.
+
+    Args:
+        source: The file.
+        lines: Its first lines.
+    """
+    parts = source.path.name.lower().split(".")[1:]
+    endings = [ending_of(source.name)] if lines else [f".{part}" for part in parts]
+    return next((_ENDINGS[each] for each in endings if each in _ENDINGS), None)
 
 
 def form_of_recordings(source: Source) -> str | None:
@@ -167,7 +180,7 @@ def form_of_recordings(source: Source) -> str | None:
     lines = _lines_of(source.head)
     if are_subtitles(lines):
         return "srt"
-    by_name = _ENDINGS.get(ending_of(source.name))
+    by_name = _form_by_name(source, lines)
     kind = _timed_kind(lines[:FEW])
     if by_name or kind not in _TIMES:
         return kind or by_name
