@@ -29,7 +29,7 @@ from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
 from rescore.asr.channel import Channel, learn
-from rescore.asr.correct import FEATURES, Corrector, Finder, Heard, RecordingCounts
+from rescore.asr.correct import FEATURES, Corrector, Finder, Heard, TermCounts
 from rescore.asr.documents import Text
 from rescore.asr.terms import Term, TermIndex, read_terms, sounds, split
 from rescore.lms import shipped_models
@@ -145,7 +145,7 @@ def labelled(
     """
     tables, labels = [np.zeros((0, len(FEATURES)))], []
     for _, group in groupby(sentences, key=lambda sentence: sentence[0]):
-        recording, rows = RecordingCounts(), []
+        recording, rows = TermCounts(), []
         for _, reference, hypothesis in group:
             heard = finder(hypothesis)
             finder.add(recording, heard)

@@ -1045,8 +1045,9 @@ def test_cards(golden: Golden, model: str) -> None:
     golden.holds(f"cards/{model.replace(':', '-')}")
 
 
-def test_page(ngram: Golden) -> None:
+def test_page(ngram: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
     """The text of the HTML page."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")  # the day in the page
     ngram.quietly(
         "test.json", "--lm", "ngram:lm", "--dev", "dev.json", "--html", "page.html"
     )

@@ -1050,7 +1050,7 @@ def test_a_training_gets_each_option(option: str) -> None:
 # --- a request -----------------------------------------------------------------------
 
 BAD_REQUESTS: dict[str, Any] = {
-    "a first pass": {"hyps": [{"text": "a", "scores": {"lm": -1}}]},
+    "a first pass": {"hyps": [{"text": t, "scores": {"lm": -1}} for t in "ab"]},
     "a source": {"hyps": [{"text": "a", "score": -1}], "src": 3},
     "a text": {"hyps": [{"score": -1}]},
     "a list": 3,
