@@ -117,7 +117,8 @@ def read(
             raise UserError(f"rescore.read: {name} is {value!r:.60}; give a text")
     if not isinstance(field, Mapping | None):
         raise UserError(f"rescore.read: field is {field!r:.60}; give a dictionary")
-    if not _several(paths):
+    inputs = _several(paths)
+    if not inputs:
         raise UserError("rescore.read: no path; give one or several")
     fields: dict[str, str | tuple[str, ...]] = {}
     for role, keys in (field or {}).items():
@@ -138,9 +139,9 @@ def read(
         check_read("format", FORMATS, [format], options, beside, python=True)
     files = tuple(map(str, _several(references)))
     if merge:
-        check_several([_several(paths)], "merge")
+        check_several([inputs], "merge")
     lists = formats.read(
-        _several(paths),
+        inputs,
         references=formats.References(files) if files else None,
         format_name=format,
         sources=sources,

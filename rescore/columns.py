@@ -21,7 +21,7 @@ role of this column and its likes, `FIRST_PASS_ORIGIN` the origin of hypotheses.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -157,6 +157,17 @@ def units() -> Mapping[str, str]:
     return {
         name: column.unit for name, column in reserved_columns().items() if column.unit
     }
+
+
+def score_columns(names: Iterable[str]) -> list[str]:
+    """Return the columns that are neither the first pass nor bonuses: scores of models,
+    parts of the toolkit's own score, and channels.
+
+    Args:
+        names: Columns that have a weight.
+    """
+    others = {FIRST_PASS, *units()}
+    return [name for name in names if name not in others]
 
 
 def new_word_origins() -> Sequence[str]:

@@ -518,6 +518,20 @@ def with_header(
         yield replace(nbest, header=header)
 
 
+def with_left_out(lists: Iterable[NbestList], number: int) -> list[NbestList]:
+    """Return lists that know that further lists of their set were left out.
+
+    Args:
+        lists: The lists that stay.
+        number: The number of the others.
+    """
+    return list(
+        with_header(
+            lists, lambda header: replace(header, left_out=header.left_out + number)
+        )
+    )
+
+
 def expansion_columns(nbest: NbestList) -> list[str]:
     """Return the names of the columns that expansions added to a list."""
     return sorted(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -89,7 +89,7 @@ def one_list(systems: Mapping[str, NbestList], same: Cut, header: Header) -> Nbe
     texts: dict[tuple[str, ...], Hypothesis] = {}
     references: tuple[str, ...] = ()
     for rank, (name, nbest) in enumerate(systems.items()):
-        refuse_scored(nbest, "combine", Dataset.of([nbest]).own_columns)
+        refuse_scored(nbest, "combine", leaves_own=True)
         references = references or nbest.references
         for hypothesis in nbest.hypotheses:
             text = " ".join(hypothesis.text.split())
@@ -123,19 +123,21 @@ def _tell_not_kept(systems: Mapping[str, Sequence[NbestList]]) -> None:
             )
 
 
-def refuse_scored(nbest: NbestList, verb: str, but: Collection[str] = ()) -> None:
+def refuse_scored(nbest: NbestList, verb: str, leaves_own: bool = False) -> None:
     """Raise an error if a list has scores of models.
 
     Args:
         nbest: The list.
         verb: The name of the operation that is refused.
-        but: Columns that the operation leaves out.
+        leaves_own: Whether the operation leaves out the columns of the file itself.
 
     Raises:
         UserError: The list has scores of models.
     """
     columns = [*nbest.columns(Role.LM), *nbest.columns(Role.SYSTEM)]
-    columns = [name for name in columns if name not in but]
+    if columns and leaves_own:
+        own = Dataset.of([nbest]).own_columns
+        columns = [name for name in columns if name not in own]
     if columns:
         raise UserError(
             f"utterance {nbest.id}: has scores {columns[0]} already; {verb} lists"

@@ -620,8 +620,8 @@ def are_whole(
 
 
 def _form_of(source: Source, options: ReadOptions | None) -> str:
-    """Return the format of an output: of lists, else the form of a text, or `_FOLDER`;
-    a folder of files that are read one after another has that of the first.
+    """Return the format of an output: of lists, else the form of a text, or `_FOLDER`.
+    Of a folder whose files are read, it is the format of the first file.
     """
     if source.is_folder:
         first = files_of_folder(source.path)[0]

@@ -16,19 +16,24 @@ log = logging.getLogger(__name__)
 
 
 def with_files_of_folders(
-    paths: Sequence[str | Path | Source],
+    paths: Sequence[str | Path | Source], told: bool = False
 ) -> Iterator[str | Path | Source]:
     """Yield the paths; instead of a folder of JSON Lines, or of the parts of a set, its
     files by name.
 
     Args:
         paths: Files, folders and streams.
+        told: Whether a warning names the files with lists that are left out.
     """
     for path in paths:
         if isinstance(path, Source) or not Path(path).is_dir():
             yield path
-        else:
-            yield from files_of_folder(Path(path))
+            continue
+        folder = Path(path)
+        files = files_of_folder(folder)
+        if told and files != [folder]:
+            _tell_left_out(folder, files)
+        yield from files
 
 
 def files_of_folder(folder: Path) -> list[Path]:
@@ -51,24 +56,15 @@ def _is_json_lines(path: Path) -> bool:
     return ending_of(path.name) == ".jsonl"
 
 
-def tell_left_out(path: str | Path | Source) -> None:
-    """Warn of files of a folder that have lists and are not read with the others.
-
-    Args:
-        path: A folder; files and streams leave out nothing.
-    """
-    if isinstance(path, Source) or not Path(path).is_dir():
-        return
-    files = files_of_folder(Path(path))
-    if files == [Path(path)]:
-        return
-    others = Source(path).files(lambda file: file not in files)
+def _tell_left_out(folder: Path, files: Sequence[Path]) -> None:
+    """Warn of files of a folder that have lists and are not read with the others."""
+    others = Source(folder).files(lambda file: file not in files)
     left_out = [file.path.name for file in others if _has_lists(file)]
     if left_out:
         log.warning(
             "%s: only %s and such files of the folder are read; N-best lists in %s are"
             " left out: give the files",
-            path,
+            folder,
             files[0].name,
             ", ".join(left_out)[:200],
         )

@@ -46,7 +46,6 @@ def paired_outputs(
         Side(ids, names[0], ignores_case=True),
         Side(other_ids, names[1], ignores_case=True),
     )
-    pairing = None
     if are_numbers(ids) and are_numbers(other_ids):
         pairing = _by_numbers(ours, theirs, sides)
     else:

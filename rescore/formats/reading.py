@@ -24,7 +24,7 @@ from rescore.formats.first_pass import (
     choose_first_pass,
     column_names,
 )
-from rescore.formats.folders import tell_left_out, with_files_of_folders
+from rescore.formats.folders import with_files_of_folders
 from rescore.formats.merging import merged
 from rescore.formats.objects import COMMAS, TABS, first_record
 from rescore.formats.references import (
@@ -452,11 +452,9 @@ def opened_all(
     Raises:
         OptionError: No reader takes an option.
     """
-    for path in paths:
-        tell_left_out(path)
     sources = (
         path if isinstance(path, Source) else Source(path, warnings)
-        for path in with_files_of_folders(paths)
+        for path in with_files_of_folders(paths, told=True)
     )
     if not _has_options(s2s, options):
         return sources

@@ -66,7 +66,7 @@ WITHOUT_TEXTS = InputProblem(
     "have no text in their columns of hypotheses",
     "; read as an empty text",
 )
-NOTHING = InputProblem(
+EMPTY_CELL = InputProblem(
     "is nothing, before a text in a later column",
     "are nothing, before a text in a later column",
     "; read as an empty text",
@@ -395,15 +395,16 @@ class RecordReader:
             UserError: A value is no text.
         """
         rows = []
-        named = roles.wide[: _number_of_texts(value, roles.wide)]
-        for key, score in named:
+        keys = list(roles.wide)
+        while keys and _is_nothing(value, *keys[-1]):
+            keys.pop()
+        for key, score in keys:
             text = value.get(key)
-            if text in (None, ""):
-                if score is not None and value.get(score.key) in (None, ""):
+            if _is_nothing(value, key, score):
+                if score is not None:
                     continue
-                if score is None:
-                    text = ""
-                    self._warnings.add("text", NOTHING, f"{place}, {key}")
+                text = ""
+                self._warnings.add("text", EMPTY_CELL, f"{place}, {key}")
             row = Row("", place)
             if text is not None and not isinstance(text, str):
                 raise UserError(
@@ -654,18 +655,10 @@ class _Repeated:
                 return
 
 
-def _number_of_texts(
-    value: Mapping[str, Any], keys: Sequence[tuple[str, Signed | None]]
-) -> int:
-    """Return the number of the keys of hypotheses up to the last that has a text or a
-    score.
-    """
-    for number in range(len(keys), 0, -1):
-        key, score = keys[number - 1]
-        names = [key] if score is None else [key, score.key]
-        if any(value.get(name) not in (None, "") for name in names):
-            return number
-    return 0
+def _is_nothing(value: Mapping[str, Any], key: str, score: Signed | None) -> bool:
+    """Return whether a record has neither a text nor its score."""
+    names = [key] if score is None else [key, score.key]
+    return all(value.get(name) in (None, "") for name in names)
 
 
 def _ungrouped(column: str, rows: int) -> InputProblem:

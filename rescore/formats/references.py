@@ -49,7 +49,7 @@ from rescore.formats.texts import is_called_table, kind_of_texts, texts_by_id
 from rescore.formats.understood import Understood, tell_fields, tell_files
 from rescore.formats.wordlists import without_lists
 from rescore.ids import is_path
-from rescore.nbest import NbestList, with_header
+from rescore.nbest import NbestList, with_left_out
 from rescore.option_readers import reads
 from rescore.parts import FORMATS
 from rescore.readings import together
@@ -242,8 +242,7 @@ def with_known_references(
         missing[0],
     )
     kept = [nbest for nbest in lists if nbest.id in known]
-    left_out = len(missing)
-    return list(with_header(kept, lambda header: replace(header, left_out=left_out)))
+    return with_left_out(kept, len(missing))
 
 
 def marks_left(lists: Iterable[NbestList]) -> Marks:

@@ -112,19 +112,18 @@ def fields_of_texts(
     fields: KeysOfRoles, record: Mapping[str, Any], role: str
 ) -> dict[str, str]:
     """Return what --field says of a file beside lists: the keys that it has for ids,
-    and for its references, source texts or scores.
+    and for its references, source texts or ranks.
 
     Args:
         fields: The values of --field.
         record: The first record of the file, or the columns of a table.
-        role: `ref` or `src`; `id` for a file of scores.
+        role: `ref` or `src`; `rank` for a file of scores.
 
     Raises:
         UserError: The file has two keys of one role.
     """
     own: dict[str, str] = {}
-    beside = RANK if role == "id" else role
-    for one in ("id", beside):
+    for one in ("id", role):
         for key in keys_of(fields, one):
             if not has_key(record, key) or own.get(one) == key:
                 continue
@@ -144,7 +143,7 @@ def fields_of_scores(fields: KeysOfRoles, record: Mapping[str, Any]) -> dict[str
     Raises:
         UserError: The file has two keys of one role.
     """
-    own = fields_of_texts(fields, record, "id")
+    own = fields_of_texts(fields, record, RANK)
     for role in fields:
         (key, *_) = keys_of(fields, role)
         if is_new_column(role) and has_key(record, Signed.of(key).key):

@@ -37,10 +37,7 @@ def said(source: Source, kind: str | None = None) -> Iterator[Segment]:
         yield from _words(every)
         return
     for segment in every:
-        if kept == ~Marks.NONE:
-            yield segment
-        else:
-            yield segment._replace(text=strip_markup(segment.text, kept))
+        yield segment._replace(text=strip_markup(segment.text, kept))
 
 
 def _without_tags(every: Iterable[Segment], source: Source) -> Iterator[Segment]:

@@ -58,8 +58,6 @@ class ScoreFile:
 
     def __init__(self, source: Source, fields: KeysOfRoles = NO_FIELDS) -> None:
         self.path = source.name
-        self.columns: tuple[str, ...] = ()
-        """The columns of numbers."""
         self.rows: dict[str, list[ScoredRow]] = {}
         """The rows of each utterance, in the order of the file."""
         self.named = fields_of_scores(fields, first_record(source))
@@ -78,6 +76,11 @@ class ScoreFile:
         if not self.rows:
             raise UserError(f"{self.path}: no row in it")
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of numbers."""
+        return tuple(self._keys)
+
     def _add(self, record: Object) -> None:
         """Add a row of the file."""
         value, place, _ = record
@@ -89,9 +92,8 @@ class ScoreFile:
                 f"{place}: which key has the ids? Say it with --field id=NAME"
                 f" ({listed(list(value))})"
             )
-        if not self.columns:
+        if not self._keys:
             self._keys = self._number_columns(value, roles, place)
-            self.columns = tuple(self._keys)
         numbers = {}
         for name, (key, sign) in self._keys.items():
             numbers[name] = sign * json_number(_as_json(value.get(key)), place, key)

@@ -175,19 +175,19 @@ def form_of_recordings(source: Source) -> str | None:
     """
     if source.is_folder:
         return None
-    if source.peek.root:
-        return "seglst" if is_seglst(source.peek) else None
-    lines = _lines_of(source.head)
-    if are_subtitles(lines):
-        return "srt"
-    by_name = _form_by_name(source, lines)
-    kind = _timed_kind(lines[:FEW])
-    if by_name or kind not in _TIMES:
-        return kind or by_name
-    if all(map(split_trn, lines)):
+    kind = kind_of(source)
+    if kind not in OF_RECORDINGS:
         return None
-    times = [line.split()[place] for line in lines[:FEW] for place in _TIMES[kind]]
-    return kind if any("." in time for time in times) else None
+    lines = _lines_of(source.head)
+    is_certain = kind not in _TIMES or _form_by_name(source, lines) is not None
+    return kind if is_certain or _have_times(lines[:FEW], kind) else None
+
+
+def _have_times(lines: Sequence[str], kind: str) -> bool:
+    """Return whether lines of numbers are certainly a CTM or STM."""
+    times = [line.split()[place] for line in lines for place in _TIMES[kind]]
+    are_trn = all(map(split_trn, lines))
+    return not are_trn and any("." in time for time in times)
 
 
 def check_of_utterances(source: Source, what: str) -> None:

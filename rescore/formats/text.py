@@ -46,6 +46,16 @@ _ESCAPES |= str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _SENTENCE_MARKS = re.compile(r"<(?:s|/s|eos|sos|sos/eos|blank|pad)>")
 
 
+_BPE = re.compile(r"(?<=\S)@@(?: |$)")
+"""The mark of subword-nmt behind a subword."""
+
+
+def _has_pieces(text: str) -> bool:
+    """Return whether a text has pieces of SentencePiece, not a single `▁` alone."""
+    is_stray = text.count("▁") == 1 and "▁" in text.split()
+    return "▁" in text and not is_stray
+
+
 def undo_bpe(text: str) -> str:
     """Return the text with subwords joined: `@@ ` of subword-nmt, `▁` of SentencePiece.
     A single mark that stands alone is a sign of the text.
@@ -58,9 +68,8 @@ def undo_bpe(text: str) -> str:
         ('the cats', 'the', '▁ price list')
     """
     if "@@" in text:
-        text = re.sub(r"(?<=\S)@@(?: |$)", "", text)
-    is_stray = text.count("▁") == 1 and "▁" in text.split()
-    if "▁" in text and not is_stray:
+        text = _BPE.sub("", text)
+    if _has_pieces(text):
         # a blank parts two pieces; ▁ is the blank of the text
         text = text.replace(" ", "").replace("▁", " ")
     return " ".join(text.split())
@@ -137,8 +146,8 @@ def without_tags(text: str) -> str:
 
 
 class Marks(Flag):
-    """Kinds of marks that toolkits write into texts. Tags such as `<|en|>` are another
-    kind, which is told when it is dropped.
+    """Kinds of marks that toolkits write into texts. Tags such as `<|en|>` are no such
+    marks: a line tells when they are dropped.
     """
 
     NONE = 0
@@ -150,15 +159,12 @@ class Marks(Flag):
     """Escapes of the Moses tokeniser, such as `&apos;`."""
 
 
-_SUBWORD = re.compile("@@(?: |$)|▁")
-
-
 def marks_in(text: str) -> Marks:
     """Return the kinds of marks that a text has."""
     found = Marks.NONE
     if "<" in text and ("<space>" in text or _SENTENCE_MARKS.search(text)):
         found |= Marks.SENTENCES
-    if _SUBWORD.search(text):
+    if _BPE.search(text) or _has_pieces(text):
         found |= Marks.SUBWORDS
     if has_entities(text):
         found |= Marks.ENTITIES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from rescore.formats.pairs import paired_outputs
 from rescore.metrics import Metric
 from rescore.metrics.base import warn_of_texts
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import NbestList, content_hash, hash_of_set, with_header
+from rescore.nbest import NbestList, content_hash, hash_of_set, with_left_out
 from rescore.parts import TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import SHORT, Figures, MeasuredRow, sign
@@ -320,16 +320,9 @@ def in_common(
                 f"{absent:,}",
                 counted(len(lists), "utterance"),
             )
-            own = list(_left_out(own, absent))
+            own = with_left_out(own, absent)
         kept.append((name, own))
     return kept
-
-
-def _left_out(lists: Sequence[NbestList], number: int) -> Iterable[NbestList]:
-    """Return lists, which know that further lists of their set were left out."""
-    return with_header(
-        lists, lambda header: replace(header, left_out=header.left_out + number)
-    )
 
 
 def _not_the_same(

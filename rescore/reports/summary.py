@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from rescore.columns import FIRST_PASS, TOKENS, WORDS
+from rescore.columns import FIRST_PASS, score_columns
 from rescore.decision.mixture import named
 from rescore.errors import counted
 from rescore.metrics import Metric
@@ -334,7 +334,7 @@ def why_all_zero(
     if dev and (was_kept or tuned_weights == {0.0}):
         source = "all lists" if dev.fold_weights else dev.source
         instead = another_lm(counts, weights)
-        columns = [name for name in weights if name not in (FIRST_PASS, WORDS, TOKENS)]
+        columns = score_columns(weights)
         yield why_zero(
             dev.unproven, metric, dev.first_pass, source, decision, instead, columns
         )

@@ -16,7 +16,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from rescore.columns import FIRST_PASS, Column, Role, reserved_columns, units
+from rescore.columns import FIRST_PASS, Column, Role, reserved_columns, score_columns
 from rescore.decision import Decision, ListWeights
 from rescore.decision.mixture import Mixture
 from rescore.errors import UserError
@@ -276,8 +276,7 @@ class Weights:
         """The weighted columns that are neither the first pass nor bonuses: scores of
         models, parts of the toolkit's own score, and channels.
         """
-        others = {FIRST_PASS, *units()}
-        return [name for name in self.weights if name not in others]
+        return score_columns(self.weights)
 
     @property
     def value(self) -> float:

@@ -1,5 +1,5 @@
-"""Law: every command reads the same files of a folder, whatever their endings; files
-with lists that are left out are named.
+"""Law: every command reads the same files of a folder. A warning names the other files
+with lists.
 """
 
 from __future__ import annotations

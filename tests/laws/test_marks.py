@@ -1,5 +1,5 @@
-"""Law: marks that toolkits write into texts are no words, by whatever form a text is
-read, as a hypothesis, a reference or a source.
+"""Law: marks of toolkits are no words. This holds for each form of texts, and for
+hypotheses, references and source texts.
 
 Hypotheses and references are the same texts with the same marks. So the answer is a
 WER of 0; another WER would say that one form keeps a mark that another drops.
