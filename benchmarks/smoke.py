@@ -56,6 +56,7 @@ RUNS = {
         "--pages pages --steps 1 --out paragraphs both",
         "--out paragraphs",
     ],
+    "precision.py": ["lists.json --lm tta:tta --hypotheses 20 --repeats 1"],
     "references.py": ["systems.jsonl --draws 1 --test 10"],
     "scale.py": ["lists.json --lm tta:tta --workers 1 --windows 1"],
     "seq2seq.py": ["--sources 1 --layers 1"],

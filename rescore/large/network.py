@@ -28,7 +28,12 @@ from rescore.large.hub import (
 )
 from rescore.lms.base import ComputeOptions, Question, Spec
 from rescore.lms.causal import CausalScorer
-from rescore.lms.devices import DTYPES, choose_device, choose_precision
+from rescore.lms.devices import (
+    DTYPES,
+    choose_device,
+    choose_precision,
+    cpu_multiplies_bfloat16,
+)
 from rescore.lms.fast import Batch, Tree, quantised
 from rescore.lms.folders import content_digest
 from rescore.lms.masked import masked_scorer
@@ -277,9 +282,10 @@ class HuggingFaceNetwork:
         if change > INT8_LOSS:
             log.warning(
                 "%s: int8 changes the log-probability of a token by %.2f nats on"
-                " average, measured on a sentence; give --precision bf16",
+                " average, measured on a sentence; give --precision %s",
                 self._folder,
                 change,
+                "float32" if cpu_multiplies_bfloat16() is False else "bf16",
             )
 
     def _masked_log_probs(self, tokens: Tensor) -> Tensor:

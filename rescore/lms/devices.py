@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import torch
 
 from rescore.errors import UserError
+
+log = logging.getLogger(__name__)
 
 
 def choose_device(name: str | None) -> torch.device:
@@ -119,7 +122,35 @@ def choose_precision(name: str | None, device: torch.device) -> str:
     if name == ("fp16" if on_cpu else "int8"):
         better = "float32, bf16 or int8" if on_cpu else "float32, bf16 or fp16"
         raise UserError(f"--precision {name}: not for {device.type}; expected {better}")
+    if on_cpu and name == "bf16" and cpu_multiplies_bfloat16() is False:
+        log.warning(
+            "--precision bf16: this CPU has no instructions for products of bfloat16,"
+            " so bf16 is slower than float32; int8 is the fastest here"
+        )
     return name
+
+
+BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
+"""What Linux calls the instructions for products of bfloat16: two of Intel and AMD, one
+of ARM.
+"""
+
+
+def cpu_multiplies_bfloat16(place: Path = Path("/proc/cpuinfo")) -> bool | None:
+    """Return whether the CPU has instructions for products of bfloat16; without them
+    PyTorch computes such products more slowly than in float32.
+
+    Args:
+        place: The file in which Linux describes the CPU.
+
+    Returns:
+        None where the system does not say it.
+    """
+    try:
+        words = place.read_text(encoding="utf-8").split()
+    except OSError:
+        return None
+    return not BFLOAT16_FLAGS.isdisjoint(words)
 
 
 KERNELS = 16

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from rescore.lms import ComputeOptions, load, without_context
-from rescore.lms.training.loop import choose_precision
+from rescore.lms.training.loop import training_precision
 from tests.conftest import ROOT, SENTENCES, TINY, Run, write_json
 
 TEXT = ROOT / "data" / "sentences.txt"
@@ -23,7 +23,7 @@ def losses(output: str) -> list[float]:
 def test_bfloat16_is_the_default(cuda: str) -> None:
     supported = torch.cuda.is_bf16_supported()
     wanted = torch.bfloat16 if supported else torch.float32
-    assert choose_precision("auto", torch.device(cuda)) == wanted
+    assert training_precision("auto", torch.device(cuda)) == wanted
 
 
 @pytest.mark.parametrize("kind", ["tta", "bilm", "unilm"])

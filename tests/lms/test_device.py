@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from rescore.lms.devices import cache_size, choose_device, token_budget, usable_cores
+from rescore.lms.devices import (
+    cache_size,
+    choose_device,
+    choose_precision,
+    cpu_multiplies_bfloat16,
+    token_budget,
+    usable_cores,
+)
 
 
 @pytest.mark.parametrize(
@@ -51,3 +58,34 @@ def test_batches_fit_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for cache, tokens in ((1 << 10, 256), (20 << 20, 1024), (1 << 40, 4096)):
         monkeypatch.setattr("rescore.lms.devices.cache_size", lambda cache=cache: cache)
         assert token_budget(torch.device("cpu"), 20 << 10) == tokens
+
+
+@pytest.mark.parametrize(
+    ("flags", "found"),
+    [
+        ("flags : fpu avx2 avx512f avx512_bf16", True),
+        ("flags : fpu avx2 avx512f", False),
+        ("Features : fp asimd bf16 i8mm", True),
+        ("Features : fp asimd asimdhp", False),
+    ],
+)
+def test_a_cpu_without_bfloat16_is_told(
+    flags: str,
+    found: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (tmp_path / "cpuinfo").write_text(flags + "\n")
+    assert cpu_multiplies_bfloat16(tmp_path / "cpuinfo") is found
+    assert cpu_multiplies_bfloat16(tmp_path / "absent") is None
+    for says in (found, None):
+        monkeypatch.setattr(
+            "rescore.lms.devices.cpu_multiplies_bfloat16", lambda says=says: says
+        )
+        caplog.clear()
+        for name in ("float32", "bf16", "int8"):
+            assert choose_precision(name, torch.device("cpu")) == name
+        lines = [record.getMessage() for record in caplog.records]
+        assert len(lines) == (says is False)
+        assert all("--precision bf16: this CPU" in line for line in lines)

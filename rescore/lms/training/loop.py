@@ -26,7 +26,7 @@ from rescore.errors import UserError, counted
 from rescore.keys import Key, key_of
 from rescore.lms import checkpoint
 from rescore.lms.base import Report
-from rescore.lms.devices import choose_device
+from rescore.lms.devices import choose_device, cpu_multiplies_bfloat16
 from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import SentenceBatch
@@ -175,7 +175,7 @@ class TrainingState:
     """The share of the training that was done at the last validation."""
 
 
-def choose_precision(name: str, device: torch.device) -> torch.dtype:
+def training_precision(name: str, device: torch.device) -> torch.dtype:
     """Return the number format of a training.
 
     Args:
@@ -188,17 +188,8 @@ def choose_precision(name: str, device: torch.device) -> torch.dtype:
         if device.type == "cuda":
             fast = torch.cuda.is_bf16_supported()
         else:
-            fast = _cpu_multiplies_bfloat16()
+            fast = cpu_multiplies_bfloat16() is True
     return torch.bfloat16 if fast else torch.float32
-
-
-def _cpu_multiplies_bfloat16() -> bool:
-    """Return whether the CPU has instructions for products of bfloat16."""
-    try:
-        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return False
-    return "avx512_bf16" in flags or "amx_bf16" in flags
 
 
 class Trainer:
@@ -229,7 +220,7 @@ class Trainer:
         self.device = choose_device(options.device)
         if self.device.type == "cuda" and self.device.index is not None:
             torch.cuda.set_device(self.device)
-        self.precision = choose_precision(options.precision, self.device)
+        self.precision = training_precision(options.precision, self.device)
         self.network = network.to(self.device)
         self.network.set_dropout(options.dropout)
         self.tokenizer = tokenizer

@@ -1,0 +1,86 @@
+"""What each precision of a T-TA costs on CPUs of several kinds.
+
+    python benchmarks/precision.py test.json --lm tta
+
+PyTorch is told to leave out instructions that the CPU has, so one machine stands for
+older ones. The figures are hypotheses a second of processor time, with one thread; a
+CPU without an instruction cannot show the rows that need it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import click
+import speed
+import torch
+from common import cpu_seconds
+
+import rescore
+from rescore.lms import without_context
+from rescore.lms.devices import cpu_multiplies_bfloat16
+from rescore.reports.markup import markdown
+
+PRECISIONS = ("float32", "bf16", "int8")
+KINDS = {
+    "all that this CPU has": {},
+    "AVX-512 without bfloat16": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},
+    "AVX2": {"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
+}
+"""Kinds of CPUs, and the environment with which PyTorch computes as on them."""
+
+
+@click.command()
+@click.argument("nbest")
+@click.option("--lm", default="tta", show_default=True)
+@click.option("--hypotheses", default=1000, show_default=True)
+@click.option("--repeats", default=3, show_default=True)
+@click.option("--only-here", is_flag=True, help="Print the rates of this process.")
+def main(nbest: str, lm: str, hypotheses: int, repeats: int, only_here: bool) -> None:
+    """Measure each precision on hypotheses of NBEST lists, and print a table."""
+    if only_here:
+        click.echo(json.dumps(_rates(nbest, lm, hypotheses, repeats)))
+        return
+    cells = [["CPU", *PRECISIONS, "bf16 / float32", "int8 / float32"]]
+    for kind, environment in KINDS.items():
+        arguments = [*sys.argv, "--only-here"]
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+        rates = json.loads(done.stdout)
+        ratios = [rates[name] / rates["float32"] for name in PRECISIONS[1:]]
+        figures = [f"{rates[name]:,.0f}" for name in PRECISIONS]
+        cells.append([kind, *figures, *(f"{ratio:.2f}" for ratio in ratios)])
+    known = {True: "has", False: "lacks", None: "may have"}
+    click.echo(
+        f"{speed.machine()}; the CPU {known[cpu_multiplies_bfloat16()]} instructions"
+        f" for products of bfloat16\n\n{markdown(cells)}"
+    )
+
+
+def _rates(nbest: str, lm: str, hypotheses: int, repeats: int) -> dict[str, float]:
+    """The hypotheses a second of processor time for each precision; the fastest of
+    several runs counts.
+    """
+    torch.set_num_threads(1)
+    questions = without_context(speed.sample(rescore.read(nbest), hypotheses))
+    seconds: dict[str, list[float]] = {}
+    models = {name: rescore.load(lm, precision=name) for name in PRECISIONS}
+    for model in models.values():
+        model.score(questions[:100])
+    for _ in range(repeats):
+        for name, model in models.items():
+            began = cpu_seconds()
+            model.score(questions)
+            seconds.setdefault(name, []).append(cpu_seconds() - began)
+    return {name: len(questions) / min(runs) for name, runs in seconds.items()}
+
+
+if __name__ == "__main__":
+    main()
