@@ -285,14 +285,16 @@ class Shards:
         """Number of sentences for validation."""
         return sum(len(shard.held_out) for shard in list(self.shards))
 
-    def held_out(self, budget: int) -> Iterator[SentenceBatch]:
+    def held_out(self, budget: int, share: float = 1.0) -> Iterator[SentenceBatch]:
         """Yield the validation sentences of the shards that were read, each once.
 
         Args:
             budget: Tokens of a batch, padding included, at most.
+            share: The share of each shard's validation sentences, from the first on.
         """
         for shard in list(self.shards):
-            yield from shard.cut(shard.held_out, budget, self.tokenizer)
+            number = max(1, round(share * len(shard.held_out)))
+            yield from shard.cut(shard.held_out[:number], budget, self.tokenizer)
 
     def batches(self, budget: int) -> Iterator[SentenceBatch]:
         """Yield batches without end. The next sentences are from the shard that was

@@ -55,6 +55,15 @@ TOO_SMALL = (
     " --discount-fallback, or more text"
 )
 
+
+class TooSmallError(UserError):
+    """Discounts cannot be estimated from a text."""
+
+    def __init__(self) -> None:
+        """Say so."""
+        super().__init__(TOO_SMALL)
+
+
 Ints = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -237,7 +246,7 @@ def _discounts(
         if ((discounts >= 0) & (discounts <= number)).all():
             return np.array([0, *discounts])
     if not fallback:
-        raise UserError(TOO_SMALL)
+        raise TooSmallError
     return np.array([0, *FALLBACK])
 
 

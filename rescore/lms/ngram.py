@@ -489,14 +489,10 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
             raise UserError(
                 f"{names}: no sentence; give a text with one sentence per line"
             )
-        if lmplz:
-            _run_lmplz(lmplz, options, text, arpa)
-        else:
-            with open(text, encoding="utf-8", newline="\n") as file:
-                words = (line.rstrip("\n").split(" ") for line in file)
-                kneser_ney.estimate(
-                    words, options.order, arpa, thresholds, options.fixed_discounts
-                )
+        try:
+            _estimate(lmplz, options, thresholds, text, arpa)
+        except kneser_ney.TooSmallError as error:
+            raise UserError(f"{names}: {error}{_about_copies(text)}") from None
         counts = _ngram_counts(arpa)
         orders = ", ".join(f"{count:,}" for count in counts)
         report(f"{counted(sentences, 'sentence')}; n-grams of each order: {orders}")
@@ -510,6 +506,42 @@ def train(options: NgramKind.Options, report: Report = lambda line: None) -> Non
         (folder / lexicon.NAME).replace(out / lexicon.NAME)
     made_by = "KenLM's lmplz" if lmplz else "rescore"
     write_text(out / "README.md", _card(options, sentences, counts, made_by))
+
+
+def _estimate(
+    lmplz: str | None,
+    options: NgramKind.Options,
+    thresholds: Sequence[int],
+    text: Path,
+    arpa: Path,
+) -> None:
+    """Estimate a model by lmplz, or by NumPy without it.
+
+    Raises:
+        TooSmallError: The text is too small.
+    """
+    if lmplz:
+        _run_lmplz(lmplz, options, text, arpa)
+        return
+    with open(text, encoding="utf-8", newline="\n") as file:
+        words = (line.rstrip("\n").split(" ") for line in file)
+        kneser_ney.estimate(
+            words, options.order, arpa, thresholds, options.fixed_discounts
+        )
+
+
+def _about_copies(text: Path) -> str:
+    """Return what a message adds where most sentences are copies of others: a text that
+    is repeated has no n-grams that occur once, from which discounts are estimated.
+    """
+    lines = text.read_text(encoding="utf-8").splitlines()
+    distinct = len(set(lines))
+    if 2 * distinct > len(lines):
+        return ""
+    return (
+        f" (of its {counted(len(lines), 'sentence')} only {distinct:,} differ: remove"
+        " the copies)"
+    )
 
 
 def _run_lmplz(lmplz: str, options: NgramKind.Options, text: Path, arpa: Path) -> None:
@@ -577,10 +609,9 @@ def _run(command: Sequence[str]) -> None:
     if not done.returncode:
         return
     if "discount_fallback" in done.stderr:
-        reason = kneser_ney.TOO_SMALL
-    else:
-        lines = done.stderr.strip().splitlines() or ["it said nothing"]
-        reason = lines[-1].strip()[:300]
+        raise kneser_ney.TooSmallError
+    lines = done.stderr.strip().splitlines() or ["it said nothing"]
+    reason = lines[-1].strip()[:300]
     raise UserError(f"{Path(command[0]).name} failed: {reason}")
 
 

@@ -255,14 +255,26 @@ class Corpus:
             yield indices[by_length[start:stop]]
             start = stop
 
-    def held_out(self, budget: int) -> Iterator[SentenceBatch]:
+    def held_out(self, budget: int, share: float = 1.0) -> Iterator[SentenceBatch]:
         """Yield the validation sentences, each once.
 
         Args:
             budget: Tokens of a batch, padding included, at most.
+            share: The share of these sentences that is drawn, at random, but always the
+                same ones.
         """
-        for indices in self._pack(self._held_out, budget):
+        drawn = self._held_out
+        if share < 1:
+            random = np.random.default_rng([self._seed, 0])
+            drawn = np.sort(random.permutation(drawn)[: self.validated(share)])
+        for indices in self._pack(drawn, budget):
             yield self._batch(indices)
+
+    def validated(self, share: float) -> int:
+        """Return the number of sentences that a share of the validation sentences has;
+        at least one.
+        """
+        return max(1, round(share * len(self._held_out)))
 
     def batches(
         self, budget: int, skip: int = 0, most: int | None = None

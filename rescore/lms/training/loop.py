@@ -43,10 +43,16 @@ CHECKPOINT_SECONDS = 300.0
 """Seconds between two checkpoints."""
 VALIDATION_SECONDS = 600.0
 """Seconds between two validations."""
-VALIDATION_PAUSE = 4.0
+VALIDATION_PAUSE = 16.0
 """Where --minutes limit an adaptation, it trains this number of times as long as a
 validation takes before the next validation.
 """
+VALIDATION_SHARE = 0.02
+"""The share of --minutes that one validation takes, at most. With the pauses between
+them, all validations take about a tenth.
+"""
+FEWEST_VALIDATED = 100
+"""Sentences that a validation measures, however long it takes."""
 VALIDATIONS = 10
 """Validations of an adaptation, beside those due by time."""
 PATIENCE = 3
@@ -58,6 +64,8 @@ LINE_SECONDS = 30.0
 """A line about the progress is due after this number of steps or seconds."""
 LEAST_SHARE = 0.1
 """The share of --minutes that is for updates, however long reading takes."""
+FEW_TO_ADAPT = 20
+"""With fewer updates, an adaptation says nothing about the learning rate."""
 FORWARD = 0.5
 """The time of a token in a validation, as a share of its time in an update, before a
 validation was measured.
@@ -173,6 +181,8 @@ class TrainingState:
     """Number of validations since the best step."""
     validated_share: float = 0.0
     """The share of the training that was done at the last validation."""
+    held_out_share: float = 1.0
+    """The share of the held-out sentences that a validation measures."""
 
 
 def training_precision(name: str, device: torch.device) -> torch.dtype:
@@ -295,7 +305,8 @@ class Trainer:
             return self._validation_seconds
         progress = self.progress
         each = progress.seconds / max(1, progress.tokens)
-        return FORWARD * self._held_out_tokens * each
+        tokens = progress.held_out_share * self._held_out_tokens
+        return FORWARD * tokens * each
 
     @property
     def is_done(self) -> bool:
@@ -321,6 +332,8 @@ class Trainer:
     def _run(self, report: Report, signals: Sequence[int]) -> None:
         """Train until the end, or until a signal."""
         progress = self.progress
+        if self.options.minutes is not None and not progress.step:
+            self._limit_validation(60 * self.options.minutes)
         if self._adapts and not progress.losses:
             self.validate(report)
         self.network.train()
@@ -330,6 +343,7 @@ class Trainer:
         saved = self._validated
         pace = Pace(progress.tokens, progress.seconds, self._done())
         batches = self._batches()
+        told = False
         while not self.is_done:
             loss = self._step(batches)
             now = time.monotonic()
@@ -345,6 +359,9 @@ class Trainer:
                     f"step {progress.step}  tokens {progress.tokens:,}  loss {loss:.3f}"
                     f"  {speed}"
                 )
+                if not told and self.options.minutes is not None:
+                    self._tell_updates(report)
+                    told = True
             if self._validation_is_due():
                 self.validate(report)
             # A validation that is due comes first: without it a resumed training would
@@ -357,6 +374,49 @@ class Trainer:
         else:
             self.validate(report)
         self.save()
+
+    def _tell_updates(self, report: Report) -> None:
+        """Report how many updates --minutes hold at this speed, with an advice where
+        these are too few to learn from.
+        """
+        options = self.options
+        updates = round(self.progress.step / min(self._done(), 1.0))
+        held = (
+            f"about {counted(updates, 'update')} of at most"
+            f" {options.batch_tokens:,} tokens fit into --minutes {options.minutes:g}"
+        )
+        if updates < FEW_TO_ADAPT:
+            held += (
+                ", too few to learn from; give more --minutes, fewer --batch-tokens, or"
+                f" more cores (there are {torch.get_num_threads()} threads)"
+            )
+        report(held)
+
+    def _limit_validation(self, seconds: float) -> None:
+        """Decide how many of the held-out sentences a validation measures, so that it
+        takes `VALIDATION_SHARE` of the training at most. A small part is timed first.
+
+        Args:
+            seconds: The length of the training.
+        """
+        progress = self.progress
+        fewest = min(
+            FEWEST_VALIDATED / task.corpus.validated(1.0)
+            for task in self.tasks.values()
+        )
+        if fewest >= 1:
+            return
+        progress.held_out_share = fewest
+        self.network.eval()
+        began = time.monotonic()
+        with torch.no_grad():
+            for task in self.tasks.values():
+                self._validation_loss(task)
+        taken = time.monotonic() - began
+        progress.other_seconds += taken
+        allowed = VALIDATION_SHARE * seconds / max(taken, 1e-9)
+        progress.held_out_share = min(1.0, fewest * max(1.0, allowed))
+        self._validation_seconds = taken * progress.held_out_share / fewest
 
     def _step(self, batches: Iterator[tuple[Objective, SentenceBatch]]) -> float:
         """Make the next update, and return its loss a target."""
@@ -513,7 +573,10 @@ class Trainer:
         targets = 0
         right = 0.0
         judged = 0
-        for number, batch in enumerate(task.corpus.held_out(self.options.batch_tokens)):
+        held_out = task.corpus.held_out(
+            self.options.batch_tokens, self.progress.held_out_share
+        )
+        for number, batch in enumerate(held_out):
             seed = [self.options.seed, number]  # the same masks at every validation
             example = objective(*_tensors(batch), seed).to(self.device)
             hidden = objective.hidden(self.network, example)

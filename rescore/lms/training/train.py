@@ -24,7 +24,7 @@ from rescore.lms.kinds import NeuralKind
 from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.corpus import Corpus, encode_corpus, encode_pairs
-from rescore.lms.training.loop import STATE, Trainer
+from rescore.lms.training.loop import FEW_TO_ADAPT, STATE, Trainer
 from rescore.lms.training.options import NeuralOptions, TrainingData, lessons_of
 from rescore.lms.training.vocabulary import train_wordpiece
 
@@ -274,11 +274,11 @@ def _report_best(trainer: Trainer, report: Report) -> None:
             f"{options.out} has the weights of step {step}, whose validation loss was"
             " lowest"
         )
-    else:
-        report(
-            f"nothing gained: {options.out} has the weights of {options.init}; try a"
-            " lower --learning-rate"
-        )
+        return
+    advice = ""
+    if trainer.progress.step >= FEW_TO_ADAPT:
+        advice = "; try a lower --learning-rate"
+    report(f"nothing gained: {options.out} has the weights of {options.init}{advice}")
 
 
 FEW_UPDATES = 100
@@ -337,7 +337,7 @@ def _write_card(kind: str, trainer: Trainer, text: Corpus) -> None:
         of_task = f", {name}" if len(trainer.tasks) > 1 else ""
         lines.append(
             f"| validation {measure}{of_task} | {perplexity:.2f} a token, on"
-            f" {task.corpus.held_out_sentences:,} held-out sentences |"
+            f" {task.corpus.validated(progress.held_out_share):,} held-out sentences |"
         )
         figures[f"{measure} ({name})"] = perplexity
     validation = "\n".join(lines)

@@ -536,6 +536,83 @@ def test_minutes_include_reading_and_validations(
         assert 180 - validating - 1 <= clock[0] <= 181
 
 
+@pytest.mark.parametrize("minutes", [0.5, 10.0])
+@pytest.mark.parametrize("sentence", [0.0001, 0.01, 0.2])
+def test_validations_take_a_tenth_of_the_minutes(
+    sentence: float,
+    minutes: float,
+    tmp_path: Path,
+    tokenizer: Tokenizer,
+    config: NetworkConfig,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They measure as many of the held-out sentences as this time allows."""
+    monkeypatch.setattr(loop, "FEWEST_VALIDATED", 5)
+    clock = [0.0]
+    spent = []
+    trained = trainer(
+        tmp_path, tokenizer, config, {"minutes": minutes, "steps": None}, repeats=5
+    )
+    monkeypatch.setattr(loop.time, "monotonic", lambda: clock[0])
+    trained._adapts = True
+
+    def update(objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
+        clock[0] += 0.05
+        return 1.0, int(batch.lengths.sum())
+
+    def validation_loss(task: Task) -> tuple[float, None]:
+        held_out = task.corpus.held_out(500, trained.progress.held_out_share)
+        taken = sentence * sum(len(batch.tokens) for batch in held_out)
+        clock[0] += taken
+        spent.append(taken)
+        return 1.0 / (1 + clock[0]), None
+
+    monkeypatch.setattr(trained, "update", update)
+    monkeypatch.setattr(trained, "_validation_loss", validation_loss)
+    said: list[str] = []
+    trained.run(said.append)
+    (task,) = trained.tasks.values()
+    measured = task.corpus.validated(trained.progress.held_out_share)
+    allowed = loop.VALIDATION_SHARE * 60 * minutes
+    wanted = min(20, max(5, allowed / sentence))
+    assert abs(measured - wanted) <= 1
+    assert clock[0] <= 60 * minutes + 1
+    if 5 * sentence <= allowed:
+        assert sum(spent) <= 0.13 * 60 * minutes
+    assert len(spent) > 2
+    assert sum("fit into" in line for line in said) == 1
+
+
+def test_minutes_that_hold_few_updates_are_told(
+    tmp_path: Path,
+    tokenizer: Tokenizer,
+    config: NetworkConfig,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for seconds, advice in ((0.5, False), (40.0, True)):
+        clock = [0.0]
+        settings = {"minutes": 10.0, "steps": None}
+        trained = trainer(tmp_path, tokenizer, config, settings)
+        monkeypatch.setattr(loop.time, "monotonic", lambda clock=clock: clock[0])
+
+        def update(
+            objective: Objective,
+            batch: SentenceBatch,
+            clock: list[float] = clock,
+            seconds: float = seconds,
+        ) -> tuple[float, int]:
+            clock[0] += seconds
+            return 1.0, int(batch.lengths.sum())
+
+        monkeypatch.setattr(trained, "update", update)
+        said: list[str] = []
+        trained.run(said.append)
+        (line,) = [one for one in said if "fit into" in one]
+        told = int(line.split("about ")[1].split()[0].replace(",", ""))
+        assert told == pytest.approx(600 / seconds, rel=0.1)
+        assert ("give more --minutes" in line) is advice
+
+
 def test_command_killed_and_resumed(rescore: Run, tmp_path: Path) -> None:
     tiny(tmp_path)
     train = (*TRAIN, "--text", "text.txt", "--out", "lm", "--minutes", "30")
