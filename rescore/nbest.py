@@ -180,6 +180,8 @@ class NbestList:
             UserError: the references are one text, which would be read letter by
             letter.
         """
+        if type(self.references) is tuple:  # nearly always, and quickly seen
+            return
         if isinstance(self.references, str):
             raise UserError(
                 f"utterance {self.id}: references is the text {self.references[:40]!r};"

@@ -147,6 +147,8 @@ def _without_more(nbest: NbestList) -> NbestList:
     for name, score in hypothesis.scores.items():
         if name == FIRST_PASS or name in nbest.header.records:
             scores[name] = score
+    if len(scores) == len(hypothesis.scores):
+        return nbest
     return replace(nbest, hypotheses=[replace(hypothesis, scores=scores)])
 
 
@@ -359,7 +361,9 @@ def _matched(
         if place is not None:
             pairs.append((own, lists[place]))
     _check_references(pairs, both)
-    known = [replace(their, id=own.id) for own, their in pairs]
+    known = []
+    for own, their in pairs:
+        known.append(their if own.id == their.id else replace(their, id=own.id))
     return known + [lists[place] for place in pairing.left]
 
 
