@@ -25,6 +25,8 @@ GAP = 0.1
 """Seconds between two different words from which on they stand in different slots: the
 times of recognisers differ by as much.
 """
+FEW_LISTS = 32
+"""With fewer lists, paths are followed one by one: steps of arrays take longer."""
 NEARLY = 1e-9
 """Costs that differ by less are equal: of equal alignments a word stands in a slot
 rather than beside it.
@@ -299,6 +301,15 @@ def _aligned(
         (lists, pairs) the slot, -1 for none; (lists, pairs) the position of the word,
         -1 for none; (lists,) the number of pairs.
     """
+    if len(slots) < FEW_LISTS:
+        return _padded(
+            [
+                _path(placed[..., index], matched[..., index], slot, length)
+                for index, (slot, length) in enumerate(
+                    zip(slots.tolist(), lengths.tolist(), strict=True)
+                )
+            ]
+        )
     lists = np.arange(len(slots))
     slot = slots - 1
     at = lengths.astype(np.intp)
@@ -331,6 +342,45 @@ def _aligned(
         np.where(beyond, -1, new[rows, backwards]),
         counts,
     )
+
+
+def _path(placed: Flags, matched: Flags, slot: int, at: int) -> list[tuple[int, int]]:
+    """Return what `_aligned` returns, for one list, as pairs.
+
+    Args:
+        placed: (slots, words + 1) as `_tables` returns it.
+        matched: (slots, words) as `_tables` returns it.
+        slot: The number of slots.
+        at: The number of words.
+    """
+    pairs = []
+    while slot > 0 or at > 0:
+        in_slot = slot > 0 and bool(placed[slot - 1, at])
+        takes = at > 0
+        if takes and in_slot:
+            takes = bool(matched[slot - 1, at - 1])
+        old = new = -1
+        if in_slot:
+            slot -= 1
+            old = slot
+        if takes:
+            at -= 1
+            new = at
+        pairs.append((old, new))
+    return pairs[::-1]
+
+
+def _padded(
+    paths: Sequence[Sequence[tuple[int, int]]],
+) -> tuple[npt.NDArray[np.intp], Numbers, npt.NDArray[np.intp]]:
+    """Return the pairs of several lists as `_aligned` returns them."""
+    counts = np.array([len(pairs) for pairs in paths], dtype=np.intp)
+    old = np.full((len(paths), counts.max(initial=0)), -1, dtype=np.intp)
+    new = np.full(old.shape, -1, dtype=np.int32)
+    for row, pairs in enumerate(paths):
+        if pairs:
+            old[row, : len(pairs)], new[row, : len(pairs)] = zip(*pairs, strict=True)
+    return old, new, counts
 
 
 def _slot_times(positions: Numbers, clock: Floats) -> Floats:

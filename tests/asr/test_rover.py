@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rescore.asr import slots
 from rescore.asr.rover import Rover, RoverOptions
 from rescore.asr.written import rewritten, tokens_of
 from rescore.metrics.normalise import Normaliser
@@ -13,11 +14,15 @@ from rescore.nbest import Hypothesis, NbestList
 from tests.decision.plain import confusion_network, vote
 
 
+@pytest.mark.parametrize("few", [0, slots.FEW_LISTS, 1000])
 @pytest.mark.parametrize("seed", range(4))
-def test_all_lists_at_once_as_one_after_another(seed: int) -> None:
+def test_all_lists_at_once_as_one_after_another(
+    seed: int, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Lists of different depth and length, with empty texts, equal texts, equal
-    posteriors and a majority.
+    posteriors and a majority; however many are computed together.
     """
+    monkeypatch.setattr(slots, "FEW_LISTS", few)
     random = np.random.default_rng(seed)
     lists, posteriors = [], []
     for index in range(80):
