@@ -158,7 +158,16 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "results")
     parser.add_argument("--tables", action="store_true", help="run no commands")
     arguments = parser.parse_args()
-    for page in pages():
+    runnable = [page for page in pages() if blocks(page.read_text(encoding="utf-8"))]
+    known = [page.stem for page in runnable]
+    for name in arguments.page or known:
+        if name not in known:
+            raise SystemExit(
+                f"no page {name} whose figures commands make; expected"
+                f" {', '.join(known)}"
+            )
+    before = _contents()
+    for page in runnable:
         wanted = arguments.page is None or page.stem in arguments.page
         if wanted and not arguments.tables:
             run(page, arguments.data, arguments.work / page.stem)
@@ -169,6 +178,19 @@ def main() -> None:
             print(f"{page.name}: tables stay; no file {', '.join(absent)} yet")
         else:
             page.write_text(with_tables(text), encoding="utf-8")
+    changed = [name for name, text in _contents().items() if before.get(name) != text]
+    print(f"changed: {', '.join(changed)}" if changed else "no figure changed")
+
+
+def _contents() -> dict[str, str]:
+    """Return the text of each page and of each file that pages name."""
+    files = [*pages(), *(FIGURES / name for name in all_named())]
+    texts = {}
+    for file in files:
+        if file.exists():
+            name = str(file.relative_to(ROOT))
+            texts[name] = file.read_text(encoding="utf-8")
+    return texts
 
 
 if __name__ == "__main__":

@@ -46,6 +46,8 @@ from rescore.rescorer import Choice, Rescorer
 from rescore.version import VERSION
 
 log = logging.getLogger(__name__)
+LOGGED = 300
+"""Letters of a message that the log shows."""
 
 BATCH = 512
 """A batch with this many hypotheses takes no further request."""
@@ -344,20 +346,20 @@ class Service:
             return _json(answers if is_array else answers[0])
         except queue.Full:
             full = f"{counted(self._waiting, 'request')} waiting; try again later"
-            return _json({"error": full}, 503, {"Retry-After": "1"})
+            return _refusal(full, 503, {"Retry-After": "1"})
         except asyncio.CancelledError:
             # the service stops, and the time for answers is over
             stops = "the service stops; send the request again later"
-            return _json({"error": stops}, 503, {"Retry-After": "5"})
+            return _refusal(stops, 503, {"Retry-After": "5"})
         except HTTPException as error:
-            return _json({"error": error.detail}, error.status_code)
+            return _refusal(error.detail, error.status_code)
         except ServerError as error:  # of a language model behind another server
-            again = {"error": f"{error.found}; send the request again later"}
-            return _json(again, 503, {"Retry-After": "5"})
+            again = f"{error.found}; send the request again later"
+            return _refusal(again, 503, {"Retry-After": "5"})
         except UserError as error:
-            return _json({"error": in_request(str(error))}, 400)
+            return _refusal(in_request(str(error)), 400)
         except ClientDisconnect:
-            return _json({"error": "the client went away"}, 400)  # nobody reads it
+            return _refusal("the client went away", 400)  # nobody reads it
         except Exception:
             log.exception("a request failed")
             defect = "a defect of rescore; the log of the service has it"
@@ -389,6 +391,14 @@ def _json(
     """Return a response with a value as JSON."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
     return Response(text, status, headers, media_type="application/json")
+
+
+def _refusal(
+    message: str, status: int, headers: dict[str, str] | None = None
+) -> Response:
+    """Return the response to a request that gets no answer; the log has a line."""
+    log.warning("answered %d: %s", status, message[:LOGGED])
+    return _json({"error": message}, status, headers)
 
 
 def application(

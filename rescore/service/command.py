@@ -96,9 +96,10 @@ def command(
         if ":" in host:  # IPv6
             host = f"[{host}]"
         service.log.info("listening on http://%s:%d", host, port)
-        # Notes about single lists would fill the log; errors stay.
+        # Notes about single lists would fill the log; errors and refusals stay.
         level = logging.getLogger("rescore").level
         logging.getLogger("rescore").setLevel(logging.ERROR)
+        service.log.setLevel(level)
         # The server raises the signal that stopped it once more when it has ended.
         with contextlib.suppress(SystemExit, KeyboardInterrupt):
             server.run([listening])

@@ -326,10 +326,14 @@ def test_an_impossible_hypothesis_has_no_number(client: Client) -> None:
         (b'{"\\ud800": 1, "\\ud800": 2}', "is duplicated"),
     ],
 )
-def test_bad_input_is_one_line(client: Client, body: bytes, message: str) -> None:
+def test_bad_input_is_one_line(
+    client: Client, body: bytes, message: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The client gets it, and the log has it."""
     status, answer = client.rescore(body)
     assert status == 400 and list(answer) == ["error"]
     assert message in answer["error"] and "\n" not in answer["error"]
+    assert f"answered 400: {answer['error'][: service.LOGGED]}" in caplog.messages
 
 
 def test_tuned_weights_of_a_column_without_a_record_are_refused_at_the_start(

@@ -304,7 +304,7 @@ def _warn_of_few_updates(trainer: Trainer) -> None:
             " shipped model (--init)"
         )
     else:
-        effect = "so the model has changed little; give more --minutes"
+        effect = "too few to show what the text can teach; give more --minutes"
     log.warning(
         "%s: --minutes %g ended after %s of the weights, %s",
         options.out,
