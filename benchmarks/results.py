@@ -188,7 +188,7 @@ def _contents() -> dict[str, str]:
     texts = {}
     for file in files:
         if file.exists():
-            name = str(file.relative_to(ROOT))
+            name = f"{file.parent.name}/{file.name}"
             texts[name] = file.read_text(encoding="utf-8")
     return texts
 

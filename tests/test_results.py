@@ -177,7 +177,9 @@ def test_figures_of_another_version_say_so(page: Path) -> None:
 
 
 def test_a_page_is_made_from_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Its commands run beside the public sets, and its tables and files are theirs."""
     folder = tmp_path / "docs" / "results"
@@ -195,6 +197,14 @@ def test_a_page_is_made_from_nothing(
     line = ["results.py", "--data", str(tmp_path / "data")]
     monkeypatch.setattr(sys, "argv", [*line, "--work", str(tmp_path / "work")])
     results.main()
+    assert capsys.readouterr().out.endswith(
+        "changed: results/demo.md, demo/demo.json\n"
+    )
+    results.main()
+    assert capsys.readouterr().out.endswith("no figure changed\n")
+    monkeypatch.setattr(sys, "argv", [*line, "--page", "none"])
+    with pytest.raises(SystemExit, match=r"no page none .* expected demo"):
+        results.main()
     text = page.read_text(encoding="utf-8")
     assert "| tta | **14.03‡** |\n\nEnd: 14.03.\n" in text
     assert results.with_tables(text) == text
