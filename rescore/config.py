@@ -107,7 +107,7 @@ class RunConfig(Declared):
     )
     token_bonus: Bonus = bonus_option(
         "Score added for each token of a hypothesis, counted by the first --lm with"
-        " pseudo-log-likelihoods (tta, bilm, hf-masked).  [default: tune if there are"
+        " pseudo-log-likelihoods (tta, bilm, hf-masked).  [default: tune with"
         " such an --lm and 500 dev lists or more; off for BLEU]",
         group=WEIGHTS,
     )
