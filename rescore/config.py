@@ -107,7 +107,7 @@ class RunConfig(Declared):
     )
     token_bonus: Bonus = bonus_option(
         "Score added for each token of a hypothesis, counted by the first --lm with"
-        " pseudo-log-likelihoods (tta, bilm, hf-masked).  [default: tune if there are"
+        " pseudo-log-likelihoods (tta, bilm, hf-masked).  [default: tune with"
         " such an --lm and 500 dev lists or more; off for BLEU]",
         group=WEIGHTS,
     )
@@ -178,8 +178,8 @@ class RunConfig(Declared):
     )
     scale: float | None = option(
         None,
-        "Scale of the posteriors exp(scale * score), used by mbr and rover; 0: all"
-        " count equally, as samples do.  [default: tuned on --dev]",
+        "Scale of the posteriors exp(scale * score), used by mbr and rover. With 0 all"
+        " hypotheses count equally, as for samples.  [default: tuned on --dev]",
         group=DECISION,
         low=0.0,
         high=1e6,

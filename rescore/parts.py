@@ -357,7 +357,7 @@ KINDS: Registry[Any] = Registry(
         ),
         "permutation": (
             "rescore.research.permutation_kind:PermutationKind",
-            "each token given those before it in a random order (XLNet)",
+            "each token given the tokens before it in a random order (XLNet)",
         ),
         "electra": (
             "rescore.research.electra_kind:ElectraKind",

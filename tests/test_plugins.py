@@ -274,7 +274,7 @@ def test_the_function_of_the_docs_is_a_model(
     rescore_with: Installed, tmp_path: Path
 ) -> None:
     """`--lm mine` needs no path, and the column has the name of the entry point."""
-    page = (ROOT / "docs" / "extend.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "networks.md").read_text(encoding="utf-8")
     found = re.search(r"```python\n(# my_package/models.py\n.*?)```", page, re.DOTALL)
     assert found
     declared = "[rescore.models]\nmine = loud:mine\n"

@@ -588,7 +588,7 @@ def _everywhere() -> list[click.Parameter]:
         flag(
             ["-q", "--quiet"],
             callback=_level,
-            help="No messages but errors; results are still printed.",
+            help="Print only errors and results.",
         ),
         flag(["-v", "--verbose"], callback=_level, help=more),
         flag(

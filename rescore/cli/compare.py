@@ -76,8 +76,8 @@ def command(
     The weights of each row are tuned on --dev. A row has the metric, its gain in
     percent of the first pass (a loss is negative), a p-value against the first pass,
     and (without --cache) the number of hypotheses scored per second. The p-value of a
-    row `without MODEL` is against all models. --against tells whether one model is
-    better than another. With --vary, choose the value on dev.
+    row `without MODEL` is against all models. --against ROW compares each model with
+    another row. With --vary, choose the value by the dev figures.
     """
     styles = {path: checked_style("--output", path, [JSON]) for path in own.output}
     config = options.configured(

@@ -144,8 +144,8 @@ class InputOptions(Declared):
     )
     ref_format: str | None = option(
         None,
-        "Format of --ref. plain: lines of --ref and --src in the order of the lists,"
-        " whatever their ids.  [default: detected]",
+        "Format of --ref. plain: the lines of --ref and --src have the order of the"
+        " lists, also if the lists have ids.  [default: detected]",
         choices=("kaldi", "trn", "plain"),
         needs=("ref", "dev_ref", "src", "dev_src"),
     )

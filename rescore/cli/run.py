@@ -32,7 +32,8 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
     """Files that a run writes."""
 
     save_weights: str | None = written_file(
-        None, "Write the weights for `rescore rerank` or `analyse` of the -o lists."
+        None,
+        "Write the weights, for `rescore rerank` and `analyse` on the lists of -o.",
     )
     html: str | None = written_file(
         None, "Write a report as one HTML page that works offline.", common=True

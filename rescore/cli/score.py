@@ -102,8 +102,9 @@ def command(
     rescore score test.json --lm tta -o test.tta.jsonl.gz
     rescore score --text test.txt --lm tta --lm ngram:lm.arpa
 
-    A column of sums over tokens has the name of its model, such as tta; of means, with
-    --lm-norm mean, tta.mean. JSON Lines are scored as a stream.
+    A column has the name of its model, such as tta. With --lm-norm mean the scores are
+    means over tokens, and the column is called tta.mean. JSON Lines are scored as a
+    stream.
     """
     own.check(lms)
     with ExitStack() as stack:

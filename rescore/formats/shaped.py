@@ -73,8 +73,8 @@ class ShapeOptions(Declared):
 
     shape: Shape | None = read_file(
         None,
-        "JSON of a service that is not known: a TOML file that says where results,"
-        " texts, scores and words stand (docs/get-lists.md).",
+        "TOML file that describes the JSON of another service: where results, texts,"
+        " scores and words stand (docs/get-lists.md).",
         "--shape",
         read=read_shape,
     )

@@ -53,7 +53,7 @@ class TokenizerOptions(TrainingOptions):
 
     tokenizer: Path | None = read_file(
         None,
-        "Existing tokenizer.json.  [default: train a tokenizer on the text]",
+        "Take this tokenizer.json.  [default: train a tokenizer on the text]",
         common=True,
     )
     normalize: str | None = option(

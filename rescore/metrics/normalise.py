@@ -137,8 +137,9 @@ class Normaliser(Declared):
     """
     answer: str | None = option(
         None,
-        "All but BLEU, chrF, TER, COMET: take the answer out of each text and reference"
-        " first: the first group of the last match, or the last match.",
+        "Compare only the answer in each text and reference: the first group of the"
+        " last match, or the last match if REGEX has no group. Not for BLEU, chrF, TER"
+        " and COMET.",
         metavar="REGEX",
         parse=answer_pattern,
     )

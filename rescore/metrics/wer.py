@@ -231,8 +231,8 @@ class WordErrorRate(ErrorRate):
     class Options(ErrorRate.Options):
         align: str = option(
             "sclite",
-            "WER, MER: whose rules align words. The numbers of substitutions, deletions"
-            " and insertions depend on it, the error rate in rare cases.",
+            "WER, MER: the tool whose rules align words. The numbers of substitutions,"
+            " deletions and insertions depend on it, the error rate rarely.",
             choices=("sclite", "jiwer"),
         )
 

@@ -73,8 +73,8 @@ class Shown(Declared):
     intervals: bool = option(False, "Also show 95 % confidence intervals.")
     oracle: bool | None = option(
         None,
-        "Whether there is a row of the best hypotheses.  [default: yes, but in the"
-        " layout espnet]",
+        "Show a row for the oracle, the best hypothesis of each list.  [default: yes;"
+        " in the layout espnet no]",
         "--oracle/--no-oracle",
     )
 

@@ -70,14 +70,14 @@ class Accuracy(Declared):
 def accuracy_command(
     own: Accuracy, lms: options.LanguageModelOptions, output: ReportOptions
 ) -> None:
-    """Measure how many tokens of a text are the most probable ones of language models.
+    """Measure how many tokens of a text language models predict as most probable.
     TEXT has one sentence per line.
 
     \b
     rescore accuracy test.txt --lm tta --lm bilm --lm bilm:intact --lm unilm
 
-    A T-TA predicts each token from all others, a bilm each masked token, a unilm each
-    next token and the end of the sentence.
+    A T-TA predicts each token from all other tokens, a bilm predicts each masked token,
+    a unilm predicts each next token and the end of the sentence.
     """
     from rescore.research import accuracy
 

@@ -104,8 +104,8 @@ def command(
     folder or file of whole recordings (CTM, STM, SRT, VTT, JSON of a service, text),
     which are cut into short pieces. One table with a column per system is read with
     --field system=COLUMN for each; a column that names the system of each row is read
-    with a single --field system=COLUMN. The table has an error rate of each system that
-    is estimated without references; without dev lists the votes follow from it.
+    with a single --field system=COLUMN. The table has the error rate of each system,
+    estimated without references. Without dev lists the votes follow from this table.
     """
     plan = resolve(options.with_one_metric(options.configured(config)))
     words = plan.metric.words or EXACT

@@ -30,7 +30,7 @@ class CorrectOptions(Declared):
     )
     output: str = written_file(
         "-",
-        "Write the corrected text; of several, a folder.",
+        "Write the corrected text; for several texts, a folder.",
         "-o",
         "--output",
         metavar="PATH",
