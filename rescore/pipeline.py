@@ -105,7 +105,7 @@ class Outcome:
     @property
     def decision(self) -> Decision:
         """How a text was chosen from each list."""
-        return self.decided.decision
+        return self.weights.decision
 
     @property
     def metric(self) -> Metric:
@@ -195,7 +195,7 @@ def _in_folds(
     weights = replace(
         weights,
         tuned=weights.tuned.in_folds(folds.number, folds.unit, how),
-        fold_weights=tuple(each.of_fold for each in held_out.in_folds.weights),
+        fold_weights=tuple(each.choice for each in held_out.in_folds.weights),
     )
     return replace(held_out, weights=weights)
 
@@ -342,11 +342,9 @@ def decide_all(
     """
     if not lists:
         raise UserError("no lists to evaluate")
-    decision = plan.decision_with(weights)
+    applied = plan.applied(weights)
     force = plan.force_weights
-    return deciding.decide(
-        plan.metric, lists, weights, decision, in_folds, force, texts
-    )
+    return deciding.decide(plan.metric, lists, applied, in_folds, force, texts)
 
 
 def measure(plan: Plan, decided: Decided) -> Results:
@@ -406,9 +404,9 @@ def decide_stream(
     parts = in_parts(lists, CHUNK)
     # Without texts the sorted list is the result: its first hypothesis has the best
     # score.
-    decision = plan.decision_with(weights) if texts else Decision()
+    applied = plan.applied(weights) if texts else replace(weights, decision=Decision())
     for decided in deciding.decide_parts(
-        plan.metric, parts, weights, decision, force=plan.force_weights
+        plan.metric, parts, applied, force=plan.force_weights
     ):
         yield from decided.sorted_lists()
 

@@ -151,11 +151,12 @@ class Plan:
         """The columns of the models' scores."""
         return [lm.name for lm in self.models]
 
-    def decision_with(self, weights: Weights) -> Decision:
-        """Return the decision under weights: these bring the scale of posteriors if the
-        plan has none.
+    def applied(self, weights: Weights) -> Weights:
+        """Return weights with the decision of the plan; the weights bring the scale of
+        posteriors if the plan has none.
         """
-        return self.decision.completed_by(weights.decision)
+        decision = self.decision.completed_by(weights.decision)
+        return replace(weights, decision=decision)
 
 
 def check(config: RunConfig) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 import rescore
 from rescore import api, border, pipeline
-from rescore.decision import Decision
+from rescore.decision import Choice, Decision
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.refusals import OF_LOADING
@@ -735,7 +735,9 @@ def test_texts_are_those_of_the_decision() -> None:
     weights = replace(
         rescore.tune(lists, decision="mbr"), decision=Decision("mbr", 1.0)
     )
-    chosen = Decision("mbr", 1.0).texts(ErrorRate(), lists, {"s2s": 1.0})
+    chosen = Choice({"s2s": 1.0}, decision=Decision("mbr", 1.0)).texts(
+        ErrorRate(), lists
+    )
     assert rescore.texts(lists, weights) == chosen == ["x b d"] * 4
     assert rescore.rerank(lists, weights)[0].hypotheses[0].text == "a b c"
 

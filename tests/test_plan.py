@@ -213,10 +213,10 @@ def test_a_curve_is_of_the_decision_or_absent(
 def test_one_scale_for_texts_and_confidences(decide: str) -> None:
     lists, given = noisy(6), Weights({"s2s": 1.0})
     plan = resolve(RunConfig(decide=decide, scale=0.2), lists, weights=given)
-    texts = plan.decision.texts(plan.metric, lists, given.of)
+    texts = replace(given, decision=plan.decision).texts(plan.metric, lists)
     expected = [
         network.confidences(0.2).tolist()
-        for network in networks(lists, texts, given.of, plan.metric.words)
+        for network in networks(lists, texts, given, plan.metric.words)
     ]
     decided = confidences(plan, lists).words
     assert [[word.confidence for word in words] for words in decided] == expected

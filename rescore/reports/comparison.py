@@ -16,7 +16,7 @@ from rescore.errors import counted
 from rescore.files import opened
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_texts
-from rescore.metrics.significance import Choice, PairedTest
+from rescore.metrics.significance import PairedTest, ScoredTexts
 from rescore.nbest import NbestList
 from rescore.parts import STYLES
 from rescore.reports import groups
@@ -333,7 +333,7 @@ def baseline_of(lists: Sequence[NbestList]) -> str:
 
 
 def _add_p_values(
-    result: Comparison, figures: Figures, texts: Mapping[str, Choice]
+    result: Comparison, figures: Figures, texts: Mapping[str, ScoredTexts]
 ) -> None:
     """Test each row against the row that it is compared with."""
 
@@ -356,7 +356,7 @@ def _add_p_values(
 
 
 def _mark_as_good(
-    result: Comparison, figures: Figures, texts: Mapping[str, Choice]
+    result: Comparison, figures: Figures, texts: Mapping[str, ScoredTexts]
 ) -> None:
     """Find the rows whose value is the best one, or does not differ significantly from
     it.

@@ -15,7 +15,6 @@ from functools import cached_property
 
 import numpy as np
 
-from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import (
@@ -26,9 +25,9 @@ from rescore.metrics.base import (
 )
 from rescore.metrics.cached import remembered
 from rescore.metrics.significance import (
-    Choice,
     PairedTest,
     ScoredText,
+    ScoredTexts,
     confidence_interval,
 )
 from rescore.nbest import NbestList, content_key, own_indices, tie_order
@@ -210,7 +209,7 @@ class Figures:
         """The metric of the best hypotheses, in percent."""
         return self.value(self.at(self.oracle_indices()))
 
-    def value(self, choice: Choice) -> float:
+    def value(self, choice: ScoredTexts) -> float:
         """Return the metric of a choice, in percent."""
         return value(self.metric, summed(choice))
 
@@ -219,7 +218,7 @@ class Figures:
         """The key of each list by which units are ordered; it takes a moment."""
         return list(map(content_key, self.lists))
 
-    def by_unit(self, choice: Choice) -> Sequence[Counts]:
+    def by_unit(self, choice: ScoredTexts) -> Sequence[Counts]:
         """Return the statistics of each unit that is exchanged or drawn
         (`PairedTest.by_unit`).
 
@@ -229,7 +228,7 @@ class Figures:
         rows = [text.counts for text in choice]
         return self.test.by_unit(self.lists, rows, self._keys)
 
-    def p_value(self, first: Choice, second: Choice) -> float:
+    def p_value(self, first: ScoredTexts, second: ScoredTexts) -> float:
         """Return the p-value of the difference between two choices.
 
         Args:
@@ -241,8 +240,8 @@ class Figures:
     def row(
         self,
         name: str,
-        choice: Choice,
-        against: Choice | None = None,
+        choice: ScoredTexts,
+        against: ScoredTexts | None = None,
         interval: bool = True,
     ) -> MeasuredRow:
         """Return the figures of a choice.
@@ -271,7 +270,7 @@ class Figures:
         return row
 
 
-def summed(texts: Choice) -> Counts:
+def summed(texts: ScoredTexts) -> Counts:
     """Return the statistics (k,) of a set of texts: the sum over the texts."""
     return np.asarray(np.sum([chosen.counts for chosen in texts], axis=0))
 
@@ -280,7 +279,6 @@ def sign(
     metric: Metric | None,
     lists: Sequence[NbestList],
     weights: Weights,
-    decide: Decision | None = None,
     test: PairedTest | None = None,
     objective: Metric | None = None,
     in_folds: bool = False,
@@ -290,8 +288,7 @@ def sign(
     Args:
         metric: The metric; None for a choice without figures.
         lists: The lists.
-        weights: The weights.
-        decide: The decision rule; None for the rule that belongs to the weights.
+        weights: The weights, with their decision.
         test: The significance test; None for figures without a test.
         objective: The metric whose expected loss the decision takes, and that the
             weights of folds were tuned for; None for the metric of the figures.
@@ -301,7 +298,7 @@ def sign(
         UserError: A column comes from one model in some lists and from another model in
             other lists.
     """
-    decide = decide or weights.decision
+    decision = weights.decision
     name = "none"
     settings: dict[str, str] = {}
     versions = {"rescore": VERSION}
@@ -311,7 +308,7 @@ def sign(
         versions |= metric.versions
     tuned = weights.tuned if in_folds else weights.tuned.of_all
     used = None
-    if in_folds or decide.losses is not None:
+    if in_folds or decision.losses is not None:
         used = objective
     return Signature(
         metric=name,
@@ -319,9 +316,9 @@ def sign(
         weights=weights.weights | weights.votes,
         columns=column_records(lists, weights.weights),
         excluded=weights.sorted_excluded,
-        decision=decide.name,
-        scale=decide.scale,
-        deciding=decide.for_signature,
+        decision=decision.name,
+        scale=decision.scale,
+        deciding=decision.for_signature,
         objective=_objective(used, name, settings, lists),
         votes=weights.mixture.votes_from if weights.mixture else None,
         tuned=tuned.signature,

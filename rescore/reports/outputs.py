@@ -155,7 +155,7 @@ def compare_outputs(
         any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs
     ]
     # Nobody knows how a text was chosen: only lists have weights.
-    weights = Weights({}, Tuned(TunedBy.TEXTS))
+    weights = Weights({}, tuned=Tuned(TunedBy.TEXTS))
     if all(have_choices):
         weights = FIRST_PASS_ALONE
     used = _test_of(test, len(outputs))

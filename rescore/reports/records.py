@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from rescore.columns import Column
+from rescore.decision import Choice
 from rescore.decision.mixture import Mixture
 from rescore.errors import counted
 from rescore.metrics.base import is_better
@@ -16,7 +17,7 @@ from rescore.parts import BEST
 from rescore.reports.figures import FIRST, MIXTURE, SIGNIFICANT, MeasuredRow
 from rescore.reports.groups import Groups
 from rescore.tuning.components import ToolkitScore
-from rescore.tuning.weights import FoldWeights, Unproven, Weights
+from rescore.tuning.weights import Unproven, Weights
 
 
 def described(text: str) -> Any:
@@ -190,8 +191,8 @@ class Dev:
         Unproven | None, described("The tested weights, if no gain was significant.")
     ] = None
     fold_weights: Annotated[
-        tuple[FoldWeights, ...],
-        described("The weights of each fold, tuned on the other folds."),
+        tuple[Choice, ...],
+        described("The choice of each fold, tuned on the other folds."),
     ] = ()
     metrics: Annotated[
         list[MetricResult], described("Figures on dev, for tables with both sets.")

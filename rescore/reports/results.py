@@ -150,7 +150,9 @@ def evaluate(
             default.
         by: What the figures of groups are grouped by; None for no groups.
     """
-    lists, weights, decision = decided.lists, decided.weights, decided.decision
+    lists = decided.lists
+    weights = decided.weights
+    decision = weights.decision
     first_pass = decided.first_pass_texts
     objective = metrics[0] if metrics else None
     has_folds = decided.in_folds is not None
@@ -167,9 +169,7 @@ def evaluate(
         toolkit=weights.toolkit,
         origin=str(weights.tuned),
         on_tuning_lists=not has_folds and weights.tuned.is_on(lists),
-        signature=str(
-            sign(metric, lists, weights, decision, test, objective, has_folds)
-        ),
+        signature=str(sign(metric, lists, weights, test, objective, has_folds)),
         decision=decision.name,
         scale=decision.scale,
         deciding=decision.for_signature,
@@ -185,7 +185,7 @@ def evaluate(
     results.details = rows
     equal = _by_equal_votes(objective, decided) if metrics else None
     for each in metrics:
-        signature = sign(each, lists, weights, decision, test, objective, has_folds)
+        signature = sign(each, lists, weights, test, objective, has_folds)
         measured = figures_of(
             each, lists, first_pass, decided.texts, signature, test, equal
         )
@@ -217,8 +217,7 @@ def _by_equal_votes(metric: Metric | None, decided: Decided) -> list[str] | None
     weights = _with_equal_votes(decided.weights)
     if in_folds is not None:
         in_folds = in_folds.changed(_with_equal_votes)
-    by_equal = decide(metric, decided.lists, weights, decided.decision, in_folds)
-    return by_equal.texts
+    return decide(metric, decided.lists, weights, in_folds).texts
 
 
 def _has_equal_votes(weights: Weights) -> bool:
@@ -264,9 +263,7 @@ def _unboosted(metrics: Sequence[Metric], decided: Decided) -> dict[str, float]:
     """Return the metrics without the bonus of listed words, if they have one."""
     if not metrics or decided.in_folds or not decided.weights.weighs(LISTED):
         return {}
-    plain = decide(
-        metrics[0], decided.lists, decided.weights.without(LISTED), decided.decision
-    )
+    plain = decide(metrics[0], decided.lists, decided.weights.without(LISTED))
     return {each.name: text_value(each, plain.lists, plain.texts) for each in metrics}
 
 

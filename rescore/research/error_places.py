@@ -190,7 +190,7 @@ def compare_weights(
 def _first_pass(name: str, metric: Metric, lists: Sequence[NbestList]) -> Output:
     """The first pass of lists, or 1-best texts."""
     are_lists = any(len(nbest.hypotheses) > 1 for nbest in lists)
-    weights = FIRST_PASS_ALONE if are_lists else Weights({}, Tuned(TunedBy.TEXTS))
+    weights = FIRST_PASS_ALONE if are_lists else Weights({}, tuned=Tuned(TunedBy.TEXTS))
     texts = first_pass(lists).texts
     return Output(name, texts, str(sign(metric, lists, weights)))
 

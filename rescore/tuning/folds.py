@@ -85,7 +85,7 @@ class InFolds:
         for fold, weights in enumerate(self.weights):
             places = [at for at, its in enumerate(self.fold_of_list) if its == fold]
             of_fold = [lists[place] for place in places]
-            chosen = weights.decision.texts(metric, of_fold, weights.of)
+            chosen = weights.texts(metric, of_fold)
             for place, text in zip(places, chosen, strict=True):
                 texts[place] = text
         return texts

@@ -12,9 +12,9 @@ import numpy as np
 
 from rescore.columns import FIRST_PASS, Role, comes_from_expansion
 from rescore.dataset import Dataset
-from rescore.decision import Decision
+from rescore.decision import Choice, Decision, combine
+from rescore.decision.choice import candidates
 from rescore.decision.mixture import Mixture
-from rescore.decision.rules import ListWeights, WeightsOf, candidates, combine
 from rescore.errors import UserError
 from rescore.formats.first_pass import is_by_order
 from rescore.metrics.base import (
@@ -42,7 +42,14 @@ from rescore.tuning.search import (
     without_useless,
 )
 from rescore.tuning.tuned import Tuned
-from rescore.tuning.weights import ERRORS, TunedFor, TuningOptions, Unproven, Weights
+from rescore.tuning.weights import (
+    ERRORS,
+    FIRST_PASS_ALONE,
+    TunedFor,
+    TuningOptions,
+    Unproven,
+    Weights,
+)
 
 log = logging.getLogger(__name__)
 
@@ -269,9 +276,9 @@ class Tuner:
         )
         self.chosen = fit.chosen
         if not self._own_scale:
-            self.chosen = self._texts(weights.decision, weights.of)
+            self.chosen = self._texts(weights)
         value = self._value(self.chosen)
-        first_pass = self._value(self._texts(Decision(), {FIRST_PASS: 1.0}))
+        first_pass = self._value(self._texts(FIRST_PASS_ALONE))
         about = TunedFor.by(self.metric, value, first_pass, len(self.lists))
         about = replace(about, low=fit.low, high=fit.high, with_all=fit.with_all)
         return replace(weights, tuned_for=about)
@@ -357,13 +364,8 @@ class Tuner:
             name: weight for name, weight in fit.weights.items() if name in self.names
         }
         without = {FIRST_PASS: fit.weights[FIRST_PASS], **tuned}
-        before = self._texts(
-            Decision(), lambda _: ListWeights(without, fit.excluded, self.mixture)
-        )
-        after = self._texts(
-            Decision(),
-            lambda _: ListWeights({**without, **costs}, frozenset(), self.mixture),
-        )
+        before = self._texts(Choice(without, fit.excluded, mixture=self.mixture))
+        after = self._texts(Choice(without | costs, mixture=self.mixture))
         if self._better(before, after):
             lists = [_summed(nbest, without, list(costs)) for nbest in self.lists]
             columns = [FIRST_PASS, *costs]
@@ -510,19 +512,16 @@ class Tuner:
         the decision has none.
         """
         decision = self.options.decision
-
-        def deciding(nbest: NbestList) -> ListWeights:
-            return ListWeights(weights, excluded, self.mixture)
-
+        choice = Choice(dict(weights), excluded, decision, self.mixture)
         if decision.lacks_scale:
-            decision, chosen = tune_scale(decision, self.metric, self.lists, deciding)
+            decision, chosen = tune_scale(choice, self.metric, self.lists)
         else:
-            chosen = self._texts(decision, deciding)
+            chosen = self._texts(choice)
         return SearchResult(dict(weights), chosen, decision, excluded)
 
-    def _texts(self, decision: Decision, weights: WeightsOf) -> Counts:
-        """Return the statistics (lists, k) of the texts that a decision chooses."""
-        texts = decision.texts(self.metric, self.lists, weights)
+    def _texts(self, choice: Choice) -> Counts:
+        """Return the statistics (lists, k) of the texts that are chosen."""
+        texts = choice.texts(self.metric, self.lists)
         return text_statistics(self.metric, self.lists, texts)
 
     def _unproven(
@@ -598,7 +597,7 @@ def _raised(
     The weights of these columns add up to 1, so every point of the search has the
     bonuses.
     """
-    bonuses = combine(nbest, given).tolist()
+    bonuses = combine(nbest, Choice(dict(given))).tolist()
     hypotheses = []
     for hypothesis, bonus in zip(nbest.hypotheses, bonuses, strict=True):
         scores = dict(hypothesis.scores)
@@ -612,7 +611,7 @@ def _summed(
     nbest: NbestList, weights: Mapping[str, float], columns: Sequence[str]
 ) -> NbestList:
     """Return the list with its combined score as first pass, and some columns."""
-    combined = combine(nbest, weights).tolist()
+    combined = combine(nbest, Choice(dict(weights))).tolist()
     hypotheses = []
     for hypothesis, score in zip(nbest.hypotheses, combined, strict=True):
         scores = {name: hypothesis.scores[name] for name in columns}

@@ -12,12 +12,11 @@ import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
-from numbers import Real
 from pathlib import Path
 from typing import Any
 
 from rescore.columns import FIRST_PASS, Column, Role, reserved_columns, score_columns
-from rescore.decision import Decision, ListWeights
+from rescore.decision import Choice, Decision
 from rescore.decision.mixture import Mixture
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
@@ -211,65 +210,31 @@ class Unproven:
     """Whether the figures are of held-out folds, each decided with its own weights."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoldWeights:
-    """The weights that decided one fold; its fields are fields of `Weights`."""
-
-    weights: dict[str, float]
-    excluded: tuple[str, ...] = ()
-    """Origins of hypotheses that could not win, such as `respelled`."""
-    mixture: Mixture | None = None
-
-
 SCHEMA = "rescore/weights/2"
 HELD_OUT = "the other folds"
 """The name of the lists that the weights of one fold were tuned on."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Weights:
-    """The weights of columns of scores, where they come from, and how a text is chosen
-    with them.
-    """
+class Weights(Choice):
+    """A choice with the record of where it comes from: what a weights file holds."""
 
-    weights: dict[str, float]
     tuned: Tuned = field(default_factory=Tuned)
     """Where the weights come from."""
     columns: dict[str, Column] = field(default_factory=dict)
     """The record of each column in the lists that were tuned on."""
     tuned_for: TunedFor | None = None
-    decision: Decision = field(default_factory=Decision)
-    excluded: frozenset[str] = frozenset()
-    """Hypotheses of these origins may not win, nor vote."""
     options: TuningOptions | None = None
     """How the weights were tuned; None if they were given."""
     unproven: Unproven | None = None
     """The best weights, if the weights here are 0 because no gain was significant."""
-    fold_weights: tuple[FoldWeights, ...] = ()
-    """The weights that decided each fold, if the lists were cut into folds."""
-    mixture: Mixture | None = None
-    """The votes of the systems of the lists; None for lists of one system."""
+    fold_weights: tuple[Choice, ...] = ()
+    """The choice that decided each fold, if the lists were cut into folds."""
     toolkit: ToolkitScore | None = None
     """The first pass as a sum of its components, on the lists that were tuned on; None
     unless the weight of a component was tuned.
     """
     schema: str = SCHEMA
-
-    def __post_init__(self) -> None:
-        """
-        Raises:
-            UserError: A weight is not a number.
-        """
-        plain: dict[str, float] = {}
-        for name, weight in self.weights.items():
-            if not isinstance(weight, Real) or not math.isfinite(weight):
-                raise UserError(
-                    f"weight of {name} is {weight!r}, not a number; give a number or"
-                    " tune again"
-                )
-            # JSON holds int and float, but not NumPy's numbers.
-            plain[name] = weight if isinstance(weight, int) else float(weight)
-        object.__setattr__(self, "weights", plain)
 
     @property
     def score_columns(self) -> list[str]:
@@ -342,16 +307,9 @@ class Weights:
         return {f"vote.{name}": vote for name, vote in self.mixture.votes.items()}
 
     @property
-    def of_fold(self) -> FoldWeights:
-        """The record of these weights as the weights of one fold."""
-        return FoldWeights(self.weights, self.sorted_excluded, self.mixture)
-
-    def of(self, nbest: NbestList) -> ListWeights:
-        """Return what decides about a list: the same `ListWeights` for every list.
-
-        The method itself, `weights.of`, is a `WeightsOf`: a function that takes a list.
-        """
-        return ListWeights(self.weights, self.excluded, self.mixture)
+    def choice(self) -> Choice:
+        """What decides, without its record: the choice of one fold."""
+        return Choice(self.weights, self.excluded, self.decision, self.mixture)
 
     @classmethod
     def interpolation(
@@ -388,7 +346,7 @@ class Weights:
             # that tables show them.
             if bonus or column is None or column.comes_with_hypotheses:
                 weights[name] = bonus
-        return cls(weights, tuned or Tuned())
+        return cls(weights, tuned=tuned or Tuned())
 
     def to_json(self) -> str:
         """Return the weights as JSON; sets are sorted lists."""
@@ -444,7 +402,7 @@ def _rest_of(lm: Mapping[str, float]) -> float:
     return max(0.0, 1 - total)
 
 
-FIRST_PASS_ALONE = Weights({FIRST_PASS: 1.0}, Tuned(TunedBy.FIRST_PASS))
+FIRST_PASS_ALONE = Weights({FIRST_PASS: 1.0}, tuned=Tuned(TunedBy.FIRST_PASS))
 """The weights without a language model."""
 
 

@@ -18,6 +18,7 @@ from rescore import formats
 from rescore.asr.features import CHANNEL, EDITS, RESPELLED
 from rescore.asr.respell import Respelling, find_lexicon
 from rescore.columns import Column
+from rescore.decision import Choice
 from rescore.errors import UserError, installed_by
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Header, Hypothesis, NbestList
@@ -28,7 +29,7 @@ from rescore.reports.records import Dev, MetricResult
 from rescore.reports.summary import gain, render, worse
 from rescore.tuning import TuningOptions, Weights, suited, tune_weights
 from rescore.tuning.tuned import Tuned, TunedBy
-from rescore.tuning.weights import FoldWeights, Unproven
+from rescore.tuning.weights import Unproven
 from tests.analyses import analysed, outlook_of
 from tests.conftest import ROOT, Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
@@ -390,7 +391,7 @@ def test_unproven_weights_are_read_again(tmp_path: Path) -> None:
         Tuned(TunedBy.DEV, "dev", 4, "abc"),
         options=TuningOptions(("words",), negative=("in",), folds=3),
         unproven=Unproven({"tta": 0.2}, 4.4, -0.1, 0.5),
-        fold_weights=(FoldWeights({"s2s": 0.5, "tta": 0.5}),),
+        fold_weights=(Choice({"s2s": 0.5, "tta": 0.5}),),
     )
     weights.save(tmp_path / "w.json")
     assert Weights.load(tmp_path / "w.json") == weights
@@ -427,7 +428,9 @@ def test_confidences_need_the_columns_of_the_weights(
         "".join(json.dumps(entry) + "\n" for entry in noise(4, 1))
     )
     column = Column("ngram", "ab" * 32, "sum", "float32")
-    Weights({"s2s": 0.5, "ngram": 0.5}, {"ngram": column}).save(tmp_path / "w.json")
+    Weights({"s2s": 0.5, "ngram": 0.5}, columns={"ngram": column}).save(
+        tmp_path / "w.json"
+    )
     done = rescore("confidence", "l.jsonl", "--weights", "w.json", "-o", "c.jsonl")
     assert_one_line_error(
         done, "no score 'ngram'", "`rescore score LISTS --lm MODEL -o FILE` (or"

@@ -18,7 +18,7 @@ import pytest
 from rescore import formats, pipeline
 from rescore.columns import Column
 from rescore.config import RunConfig
-from rescore.decision import Decision
+from rescore.decision import Choice
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.reports import files
 from rescore.reports.summary import render
@@ -82,7 +82,7 @@ def by_decoder(
     for name, weight in weights.weights.items():
         if name not in (*effective, "s2s"):
             others[name] = weight
-    return Decision().texts(None, every, {**others, **effective})
+    return Choice({**others, **effective}).texts(None, every)
 
 
 ASKED = {

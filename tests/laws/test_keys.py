@@ -32,7 +32,6 @@ from rescore.reports.outputs import MeasuredOutputs, Output
 from rescore.scoring.shards import Shards
 from rescore.signature import Signature
 from rescore.tuning import Weights, suited
-from rescore.tuning.tuned import Tuned
 from tests.conftest import Run
 
 # --- other values --------------------------------------------------------------------
@@ -370,7 +369,7 @@ NAMES = {
 
 @pytest.mark.parametrize("name", [entry.name for entry in fields(Column)])
 def test_weights_for_other_columns(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    weights = Weights({"s2s": 0.5, "tta": 0.5}, Tuned(), {"tta": COLUMN})
+    weights = Weights({"s2s": 0.5, "tta": 0.5}, columns={"tta": COLUMN})
     lists = [OTHER_LISTS[f"records.{name}"]]
     with caplog.at_level(logging.INFO):
         if name in TOLD:

@@ -49,7 +49,7 @@ from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Audio
 from rescore.reports import files
 from rescore.reports.records import SCHEMA
-from rescore.service.app import answer_of, lists_of
+from rescore.service.app import as_record, lists_of
 from rescore.signature import parse
 from rescore.tuning import Weights
 from tests.formats.samples import SAMPLES
@@ -516,7 +516,7 @@ def cases() -> list[Case]:
         """
         lists, _ = lists_of(path.read_bytes(), path.parent)
         answers = [
-            answer_of(rescorer, choice)
+            as_record(rescorer, choice)
             for choice in rescorer.decide(rescorer.score([lists])[0])
         ]
         return json.dumps(answers, allow_nan=False)

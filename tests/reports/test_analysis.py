@@ -15,7 +15,7 @@ import pytest
 from rescore.asr.systems import combined
 from rescore.columns import Column
 from rescore.deciding import decide
-from rescore.decision import Decision
+from rescore.decision import Choice, Decision
 from rescore.metrics import list_statistics, oracle, total, value
 from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
@@ -30,7 +30,7 @@ from rescore.reports.analysis import (
 )
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from rescore.tuning.tuned import Tuned, TunedBy
-from rescore.tuning.weights import FoldWeights, TunedFor
+from rescore.tuning.weights import TunedFor
 from tests.analyses import analysed, outlook_of
 from tests.conftest import Run, write_json
 
@@ -149,9 +149,7 @@ def test_what_a_vote_corrects_and_breaks_of_each_system() -> None:
             nbest.hypotheses[0].scores.pop("lm")
     voted = list(combined(lists))
     weights = replace(FIRST_PASS_ALONE, decision=Decision("rover", 1.0))
-    chosen = [
-        text.split() for text in weights.decision.texts(ErrorRate(), voted, weights.of)
-    ]
+    chosen = [text.split() for text in weights.texts(ErrorRate(), voted)]
     found = analysed(ErrorRate(), voted, weights)
     assert "corrected, mixture -> choice" in render(found)
     assert [system.name for system in found.systems] == list("abc")
@@ -343,7 +341,7 @@ def test_weights_of_folds_flatter_reranked_lists() -> None:
         nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0))
         for index in range(4)
     ]
-    about, fold = TunedFor("wer", 0.0, 1.0, 4), FoldWeights({"s2s": 1.0})
+    about, fold = TunedFor("wer", 0.0, 1.0, 4), Choice({"s2s": 1.0})
     weights = replace(
         HALF,
         tuned=Tuned(TunedBy.FOLDS, "", 4, content_hash(lists), 2, "utterance"),

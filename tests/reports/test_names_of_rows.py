@@ -90,6 +90,6 @@ def test_the_digest_says_where_weights_were_tuned() -> None:
     """Not the number of lists."""
     dev = lists("dev")
     tuned = Tuned.on("dev", dev).in_folds(3, "utterance", {})
-    weights = Weights({FIRST_PASS: 1.0}, tuned)
+    weights = Weights({FIRST_PASS: 1.0}, tuned=tuned)
     assert weights.tuned.is_on(dev)
     assert not weights.tuned.is_on(lists("test"))
