@@ -79,7 +79,7 @@ def decide(
         UserError: A list lacks a column that has a weight, or the weights were tuned on
             scores of another model.
     """
-    suitable = suited(weights, lists, force or weights.tuned.forced)
+    suitable = suited(weights, lists, force or weights.tuning.forced)
     if suitable.decision.uses_posteriors:
         warn_of_repeated_texts(lists, suitable)
     if texts is None:
@@ -105,7 +105,7 @@ def decide_parts(
     """
     warned = False
     for lists in parts:
-        suitable = suited(weights, lists, force or weights.tuned.forced)
+        suitable = suited(weights, lists, force or weights.tuning.forced)
         if not warned and suitable.decision.uses_posteriors:
             warned = warn_of_repeated_texts(lists, suitable)
         yield Decided(lists, suitable, _texts(metric, lists, suitable))

@@ -142,11 +142,11 @@ class Rescorer:
         """Give models the names that they had where weights were tuned."""
         names = {
             column.fingerprint: name
-            for name, column in tuned.columns.items()
+            for name, column in tuned.tuning.columns.items()
             if column.role is Role.LM
         }
         for place, model in enumerate(self._loaded):
-            if model.name not in tuned.columns and model.fingerprint in names:
+            if model.name not in tuned.tuning.columns and model.fingerprint in names:
                 renamed = copy(model)  # the caller's model keeps its name
                 renamed.name = names[model.fingerprint]
                 self._loaded[place] = renamed
@@ -300,7 +300,7 @@ def _lacked(
         brought: The columns that models and expansions bring.
         is_forced: Whether the user says that requests bring columns without a model.
     """
-    column = plan.weights.columns.get(name)
+    column = plan.weights.tuning.columns.get(name)
     if not plan.weights.weighs(name) or name in (FIRST_PASS, SUM, WORDS, *brought):
         return None
     if name == TOKENS and plan.counted:
@@ -310,7 +310,7 @@ def _lacked(
         name in reserved_columns() or comes_from_expansion(name, column)
     ):
         return f"{need}; {advice(name)}"
-    if column is None and not plan.weights.tuned_for:
+    if column is None and plan.weights.tuning.metric is None:
         return None
     is_own = column is None and name != TOKENS
     if is_own and is_forced:

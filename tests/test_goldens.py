@@ -66,8 +66,10 @@ METRIC = (
     "p_value",
     "sentence_errors",
 )
-WEIGHTS = ("weights", "tuned", "tuned_for", "decision")
-"""The keys of results and weights files that are kept."""
+WEIGHTS = ("weights", "decision", "tuning")
+"""The keys of weights files that are kept."""
+OF_OTHERS = ("columns", "options", "unproven", "toolkit", "of_folds")
+"""The keys of the record of a tuning that are left out."""
 
 
 class Golden:
@@ -124,6 +126,8 @@ class Golden:
         )
         if value.get("dev"):
             value["dev"].pop("metrics", None)  # what `run` alone adds, for tables
+        for key in OF_OTHERS:  # records of models, of searches and of folds
+            value.get("tuning", {}).pop(key, None)
         rows = [(key, value[key]) for key in keys if key != "metrics"]
         for metric in value["metrics"] if "metrics" in keys else ():
             rows += [

@@ -295,7 +295,7 @@ def outlook(
     """
     lists = decided.lists
     weights = decided.weights
-    flatters = weights.tuned.is_on(lists)
+    flatters = weights.tuning.is_on(lists)
     if weights.excluded:
         lists = [candidates(nbest, weights.excluded) for nbest in lists]
     figures = Figures(metric, lists, test)
@@ -410,7 +410,7 @@ def _next_step_of_votes(outlook: Outlook, weights: Weights) -> str:
         outlook: The figures.
         weights: The weights that decided.
     """
-    if not weights.tuned.digest:
+    if not weights.tuning.digest:
         return "tune the votes: give --weights FILE of `rescore tune`"
     if outlook.gain <= 0:
         return "other systems: tuned votes do not help here"

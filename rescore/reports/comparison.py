@@ -400,7 +400,7 @@ def _notes(weights: Weights, metric: Metric, counts: Mapping[str, float]) -> lis
     reached = dev.reranked if dev else None
     decision = weights.decision.name
     return [
-        *notes([weights.weights], weights.columns, with_all, reached),
+        *notes([weights.weights], weights.tuning.columns, with_all, reached),
         *why_all_zero(dev, weights.weights, metric.name, decision, counts),
     ]
 

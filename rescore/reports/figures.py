@@ -306,7 +306,7 @@ def sign(
         name = metric.name
         settings = settings_on(metric, lists)
         versions |= metric.versions
-    tuned = weights.tuned if in_folds else weights.tuned.of_all
+    tuning = weights.tuning if in_folds else weights.tuning.of_all
     used = None
     if in_folds or decision.losses is not None:
         used = objective
@@ -321,7 +321,7 @@ def sign(
         deciding=decision.for_signature,
         objective=_objective(used, name, settings, lists),
         votes=weights.mixture.votes_from if weights.mixture else None,
-        tuned=tuned.signature,
+        tuned=tuning.signature,
         lists=content(lists, weights.weights),
         test=test.signature if test else None,
         versions=versions,

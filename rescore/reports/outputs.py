@@ -25,8 +25,7 @@ from rescore.reports.figures import SHORT, Figures, MeasuredRow, sign
 from rescore.reports.groups import Groups, grouped, render
 from rescore.signature import number_of
 from rescore.styles import figure, p_value, text
-from rescore.tuning.tuned import Tuned, TunedBy
-from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
+from rescore.tuning.weights import FIRST_PASS_ALONE, OF_TEXTS
 
 log = logging.getLogger(__name__)
 
@@ -154,8 +153,8 @@ def compare_outputs(
     have_choices = [
         any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs
     ]
-    # Nobody knows how a text was chosen: only lists have weights.
-    weights = Weights({}, tuned=Tuned(TunedBy.TEXTS))
+    # Only lists have weights.
+    weights = OF_TEXTS
     if all(have_choices):
         weights = FIRST_PASS_ALONE
     used = _test_of(test, len(outputs))

@@ -17,7 +17,8 @@ from rescore.parts import BEST
 from rescore.reports.figures import FIRST, MIXTURE, SIGNIFICANT, MeasuredRow
 from rescore.reports.groups import Groups
 from rescore.tuning.components import ToolkitScore
-from rescore.tuning.weights import Unproven, Weights
+from rescore.tuning.record import Unproven
+from rescore.tuning.weights import Weights
 
 
 def described(text: str) -> Any:
@@ -207,29 +208,27 @@ class Dev:
             held_out: The figures of the texts that folds decided, in place of figures
                 of the weights of all lists.
         """
-        about = weights.tuned_for
-        if about is None or about.utterances is None:
-            return None
+        about = weights.tuning
         if about.first_pass is None or about.value is None:
             return None
         if held_out is not None:
             return cls(
-                source=weights.tuned.name,
-                utterances=about.utterances,
+                source=about.name,
+                utterances=about.lists,
                 first_pass=held_out.first_pass,
                 reranked=held_out.reranked,
-                unproven=weights.unproven,
-                fold_weights=weights.fold_weights,
+                unproven=about.unproven,
+                fold_weights=about.of_folds,
             )
         return cls(
-            source="all lists" if weights.fold_weights else weights.tuned.name,
-            utterances=about.utterances,
+            source="all lists" if about.of_folds else about.name,
+            utterances=about.lists,
             first_pass=about.first_pass,
             reranked=about.value,
             low=about.low,
             high=about.high,
             with_all=about.with_all,
-            unproven=weights.unproven,
+            unproven=about.unproven,
         )
 
 

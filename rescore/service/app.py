@@ -328,7 +328,7 @@ class Service:
             "version": VERSION,
             "models": models,
             "weights": weights.weights,
-            "origin": str(weights.tuned),
+            "origin": str(weights.tuning),
             "calibrated": self._rescorer.calibrated,
             "waiting": self.batcher.waiting,
         }

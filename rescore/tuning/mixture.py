@@ -30,9 +30,10 @@ from rescore.nbest import NbestList
 from rescore.pace import paced
 from rescore.styles import text
 from rescore.tuning.line import Indices
+from rescore.tuning.record import TuningOptions
 from rescore.tuning.scale import MANY, tune_scale
 from rescore.tuning.search import gain_interval
-from rescore.tuning.weights import TuningOptions, Weights
+from rescore.tuning.weights import Weights
 
 log = logging.getLogger(__name__)
 
@@ -115,9 +116,8 @@ def tune_with_votes(
             best,
         )
     weights = by_votes if clear > 0 else by_one
-    assert weights.tuned_for
-    about = replace(weights.tuned_for, first_pass=first_pass)
-    return replace(weights, options=options, tuned_for=about)
+    tuning = replace(weights.tuning, options=options, first_pass=first_pass)
+    return replace(weights, tuning=tuning)
 
 
 def _possible(nbest: NbestList) -> NbestList:

@@ -416,12 +416,16 @@ def test_a_language_model_gains_on_the_best_system_what_it_gains_without_votes(
         and weights.mixture.votes == {"good": 1.0, "poor": 0.0}
         and "good decides" in caplog.text
     )
-    assert alone.tuned_for and weights.tuned_for and weights.weights["lm"] > 0
+    assert (
+        alone.tuning.first_pass
+        and weights.tuning.first_pass
+        and weights.weights["lm"] > 0
+    )
     assert (
         weights.value
         == alone.value
-        < alone.tuned_for.first_pass
-        < weights.tuned_for.first_pass
+        < alone.tuning.first_pass
+        < weights.tuning.first_pass
     )
     chosen = (
         one.texts(ErrorRate(), some) for one, some in ((alone, good), (weights, voted))

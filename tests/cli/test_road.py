@@ -18,7 +18,7 @@ from rescore import formats
 from rescore.asr.features import CHANNEL, EDITS, RESPELLED
 from rescore.asr.respell import Respelling, find_lexicon
 from rescore.columns import Column
-from rescore.decision import Choice
+from rescore.decision import Choice, Decision
 from rescore.errors import UserError, installed_by
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Header, Hypothesis, NbestList
@@ -28,8 +28,7 @@ from rescore.reports.page import page
 from rescore.reports.records import Dev, MetricResult
 from rescore.reports.summary import gain, render, worse
 from rescore.tuning import TuningOptions, Weights, suited, tune_weights
-from rescore.tuning.tuned import Tuned, TunedBy
-from rescore.tuning.weights import Unproven
+from rescore.tuning.record import TunedBy, Tuning, Unproven
 from tests.analyses import analysed, outlook_of
 from tests.conftest import ROOT, Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
@@ -139,10 +138,9 @@ def test_forced_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> 
         replace(nbest, header=Header(records={"tta": columns["now"]}))
         for nbest in lists
     ]
-    forced = suited(
-        replace(weights, columns={"tta": columns["tta"]}), lists, force=True
-    )
-    assert forced.tuned.forced and forced.tuned.signature.endswith(",forced")
+    tuning = replace(weights.tuning, columns={"tta": columns["tta"]})
+    forced = suited(replace(weights, tuning=tuning), lists, force=True)
+    assert forced.tuning.forced and forced.tuning.signature.endswith(",forced")
     assert outlook_of(ErrorRate(), lists, forced).flatters
 
 
@@ -177,14 +175,15 @@ def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> No
     done = rescore("tune", "dev.jsonl", "-o", "w.json")
     assert done.returncode == 0
     weights = json.loads((tmp_path / "w.json").read_text())
-    unproven, lists = weights["unproven"], formats.read([tmp_path / "dev.jsonl"])
+    unproven = weights["tuning"]["unproven"]
+    lists = formats.read([tmp_path / "dev.jsonl"])
     assert weights["weights"]["tta"] == 0 < unproven["weights"]["tta"]
     # The interval is of the very weights that are named, and includes 0: test, interval
     # and sentence are one.
     assert package.evaluate(
         lists, unproven["weights"]["tta"]
     ).reranked == pytest.approx(unproven["value"])
-    gain = weights["tuned_for"]["first_pass"] - unproven["value"]
+    gain = weights["tuning"]["first_pass"] - unproven["value"]
     assert unproven["low"] <= 0 <= unproven["high"] and unproven["low"] + unproven[
         "high"
     ] == pytest.approx(2 * gain)
@@ -192,7 +191,7 @@ def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> No
     assert shown.returncode == 0
     results = package.evaluate(lists, Weights.load(tmp_path / "w.json"))
     before, tested = (
-        weights["tuned_for"]["first_pass"],
+        weights["tuning"]["first_pass"],
         f"{unproven['value']:.2f} with the tested weights (tta",
     )
     reason = (
@@ -363,7 +362,7 @@ def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) ->
         options=TuningOptions(("channel", "edits"), bagging=False),
     )
     record = respelled[0].header.records[CHANNEL]
-    assert weights.columns == {CHANNEL: record}
+    assert weights.tuning.columns == {CHANNEL: record}
     assert suited(weights, respelled) is weights
     for change, fits in (
         ({"norm": "lexicon:other"}, True),
@@ -382,16 +381,21 @@ def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) ->
             ),
         ):
             suited(weights, others)
-        assert suited(weights, others, force=True).tuned.forced
+        assert suited(weights, others, force=True).tuning.forced
 
 
 def test_unproven_weights_are_read_again(tmp_path: Path) -> None:
     weights = Weights(
         {"s2s": 1.0, "tta": 0.0},
-        Tuned(TunedBy.DEV, "dev", 4, "abc"),
-        options=TuningOptions(("words",), negative=("in",), folds=3),
-        unproven=Unproven({"tta": 0.2}, 4.4, -0.1, 0.5),
-        fold_weights=(Choice({"s2s": 0.5, "tta": 0.5}),),
+        tuning=Tuning(
+            TunedBy.DEV,
+            "dev",
+            4,
+            "abc",
+            options=TuningOptions(("words",), negative=("in",), folds=3),
+            unproven=Unproven({"tta": 0.2}, 4.4, -0.1, 0.5),
+            of_folds=(Choice({"s2s": 0.5}, frozenset("r"), Decision("mbr", 2.0)),),
+        ),
     )
     weights.save(tmp_path / "w.json")
     assert Weights.load(tmp_path / "w.json") == weights
@@ -428,9 +432,8 @@ def test_confidences_need_the_columns_of_the_weights(
         "".join(json.dumps(entry) + "\n" for entry in noise(4, 1))
     )
     column = Column("ngram", "ab" * 32, "sum", "float32")
-    Weights({"s2s": 0.5, "ngram": 0.5}, columns={"ngram": column}).save(
-        tmp_path / "w.json"
-    )
+    tuning = Tuning(columns={"ngram": column})
+    Weights({"s2s": 0.5, "ngram": 0.5}, tuning=tuning).save(tmp_path / "w.json")
     done = rescore("confidence", "l.jsonl", "--weights", "w.json", "-o", "c.jsonl")
     assert_one_line_error(
         done, "no score 'ngram'", "`rescore score LISTS --lm MODEL -o FILE` (or"

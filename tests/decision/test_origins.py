@@ -163,7 +163,7 @@ def test_of_equals_the_own_wins_everywhere(rescore: Run, tmp_path: Path) -> None
         [],
         options=TuningOptions(("words",)),
     )
-    assert tuned.tuned_for is not None and tuned.tuned_for.first_pass == 0.0
+    assert tuned.tuning.first_pass == 0.0
 
 
 def test_recombined_lists_have_the_first_pass_of_the_lists(

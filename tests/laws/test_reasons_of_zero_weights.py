@@ -58,13 +58,13 @@ def test_the_reason_is_true_of_its_figures(
     weights = weights_of(rule, number, systems)
     told = sentence(weights)
     assert told
-    if weights.unproven is None:
+    if weights.tuning.unproven is None:
         assert "no weight above 0" in told
         return
     found = FIGURES.search(told)
     assert found, told
     before, after = (float(figure) for figure in found.groups())
-    unproven = weights.unproven
+    unproven = weights.tuning.unproven
     assert unproven.alone is not None
     gain = unproven.alone - unproven.value
     assert gain == pytest.approx((unproven.low + unproven.high) / 2)
@@ -81,7 +81,7 @@ def test_the_closest_of_single_models_is_named() -> None:
             good = hypothesis.scores["good"]
             hypothesis.scores["z"] = good + 9 * hypothesis.scores["x"]
     metric = metrics.choose_metric("wer", some)
-    unproven = tune_weights(metric, some[:12], ("x", "y", "z")).unproven
+    unproven = tune_weights(metric, some[:12], ("x", "y", "z")).tuning.unproven
     assert unproven is not None
     model = unproven.model_alone
     assert model is not None
@@ -104,8 +104,8 @@ def test_the_closest_of_single_models_is_named() -> None:
 def test_nothing_is_significant_without_a_test(rule: str, systems: bool) -> None:
     weights = weights_of(rule, 2, systems, bagging=False)
     halved = {name: 0.5 * (name != "y") for name in weights.weights}
-    assert weights.unproven is None
-    told = [sentence(weights), *notes([halved], weights.columns)]
+    assert weights.tuning.unproven is None
+    told = [sentence(weights), *notes([halved], weights.tuning.columns)]
     said = " ".join(told)
     assert "signific" not in said and "chance" not in said
 

@@ -13,7 +13,7 @@ from rescore.reports.figures import Shown
 from rescore.reports.overview import espnet, render_overview, told_apart, with_dev
 from rescore.reports.records import Dev, Record
 from rescore.tuning import Weights
-from rescore.tuning.tuned import Tuned
+from rescore.tuning.record import Tuning
 
 
 def lists(name: str, number: int = 6) -> list[NbestList]:
@@ -89,7 +89,7 @@ def test_tables_may_have_intervals_and_an_oracle() -> None:
 def test_the_digest_says_where_weights_were_tuned() -> None:
     """Not the number of lists."""
     dev = lists("dev")
-    tuned = Tuned.on("dev", dev).in_folds(3, "utterance", {})
-    weights = Weights({FIRST_PASS: 1.0}, tuned=tuned)
-    assert weights.tuned.is_on(dev)
-    assert not weights.tuned.is_on(lists("test"))
+    tuning = Tuning.on("dev", dev).in_folds(3, "utterance", {})
+    weights = Weights({FIRST_PASS: 1.0}, tuning=tuning)
+    assert weights.tuning.is_on(dev)
+    assert not weights.tuning.is_on(lists("test"))

@@ -129,11 +129,14 @@ def test_accidents_of_the_lists_get_no_weight(
 
     assert tuned("accident", bagging=False).weights["accident"] > 0
     alone, kept = tuned(), tuned("accident")
-    assert kept.weights == {"s2s": 1.0, "accident": 0.0} and kept.unproven is not None
+    assert (
+        kept.weights == {"s2s": 1.0, "accident": 0.0}
+        and kept.tuning.unproven is not None
+    )
     assert (kept.decision.scale, kept.value) == pytest.approx(
         (alone.decision.scale, alone.value)
     )
-    assert kept.unproven.alone == alone.value
+    assert kept.tuning.unproven.alone == alone.value
     assert tuned("true").weights["true"] > 0.1
 
 
@@ -168,9 +171,9 @@ def test_tune_uses_it(lists: list[NbestList]) -> None:
     )
     assert weights.decision.name == "mbr" and weights.decision.scale is not None
     texts = weights.texts(metric, lists)
-    assert weights.tuned_for is not None and weights.tuned_for.first_pass is not None
+    assert weights.tuning.first_pass is not None
     assert weights.value == pytest.approx(text_value(metric, lists, texts))
-    assert weights.value <= weights.tuned_for.first_pass
+    assert weights.value <= weights.tuning.first_pass
     fixed = tune_weights(
         metric, lists, ["lm"], options=TuningOptions((), decision=Decision("mbr", 2.0))
     )
