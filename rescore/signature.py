@@ -64,6 +64,24 @@ SAFE_ALONE = SAFE + "@,="
 
 
 @dataclass(frozen=True, slots=True)
+class Conditions:
+    """How a figure was measured: all that its signature says beside the choice."""
+
+    settings: dict[str, str] = field(default_factory=dict)
+    """Settings of the metric, such as case and tokenizer."""
+    objective: str | None = None
+    """As in `Signature`."""
+    lists: str | None = None
+    """The number of lists that were decided, and the hash of their content."""
+    test: str | None = None
+    """The significance test and its settings."""
+    versions: dict[str, str] = field(default_factory=lambda: {"rescore": VERSION})
+    """Versions of the programs that computed the figure."""
+    form: int = FORM
+    """The version of the form of the signature."""
+
+
+@dataclass(frozen=True, slots=True)
 class Signature:
     """The signature of a figure.
 
@@ -76,11 +94,9 @@ class Signature:
     settings: Mapping[str, str] = field(default_factory=dict)
     """Settings of the metric, such as case and tokenizer."""
     weights: Mapping[str, float] = field(default_factory=dict)
-    """The weight of each column of scores, rounded to `DIGITS`."""
+    """The weight of each column of scores."""
     columns: Mapping[str, Column] = field(default_factory=dict)
-    """The record of the columns that have a weight, as far as known; fingerprints cut
-    to `FINGERPRINT_DIGITS`.
-    """
+    """The record of the columns that have a weight, as far as known."""
     excluded: tuple[str, ...] = ()
     """Origins of hypotheses that may not win, such as `respelled`."""
     decision: str = BEST
@@ -111,6 +127,18 @@ class Signature:
     """The version of the form of the signature."""
     versions: Mapping[str, str] = field(default_factory=lambda: {"rescore": VERSION})
     """Versions of the programs that computed the figure."""
+
+    @property
+    def conditions(self) -> Conditions:
+        """How the figure was measured."""
+        return Conditions(
+            dict(self.settings),
+            self.objective,
+            self.lists,
+            self.test,
+            dict(self.versions),
+            self.form,
+        )
 
     def __str__(self) -> str:
         """Return the line that is printed below a figure."""

@@ -587,9 +587,10 @@ def test_decisions_and_comparisons() -> None:
     weights = rescore.tune(lists, decision="mbr")
     assert weights.decision.name == "mbr" and weights.decision.scale
     results = rescore.evaluate(lists, weights)
-    assert (results.decision, results.scale) == ("mbr", weights.decision.scale)
-    assert rescore.evaluate(lists, weights, decision="best").decision == "best"
-    assert rescore.evaluate(lists, decision="rover", scale=2.0).scale == 2.0
+    assert results.choice.decision == Decision("mbr", weights.decision.scale)
+    assert rescore.evaluate(lists, weights, decision="best").choice.decision.is_best
+    voted = rescore.evaluate(lists, decision="rover", scale=2.0)
+    assert voted.choice.decision.scale == 2.0
     found = rescore.compare(iter(LISTS), LISTS, brevity, partial(scaled, 2.0))
     names = ["brevity", "scaled", "brevity + scaled"]
     assert [row.name for row in found.rows] == names

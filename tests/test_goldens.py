@@ -50,12 +50,11 @@ RESULTS = (
     "utterances",
     "hypotheses",
     "weights",
-    "origin",
+    "tuning",
     "dataset",
     "system",
     "metrics",
     "ref_words",
-    "dev",
     "changed",
 )
 METRIC = (
@@ -124,8 +123,7 @@ class Golden:
             (self.folder / name).read_text(encoding="utf-8"),
             parse_float=lambda text: f6(float(text)),
         )
-        if value.get("dev"):
-            value["dev"].pop("metrics", None)  # what `run` alone adds, for tables
+        value |= value.get("choice", {})
         for key in OF_OTHERS:  # records of models, of searches and of folds
             value.get("tuning", {}).pop(key, None)
         rows = [(key, value[key]) for key in keys if key != "metrics"]

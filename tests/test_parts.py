@@ -629,7 +629,7 @@ def test_an_option_of_a_decision(
     assert [one.deciding for one in signatures] == [{"place": "2"}, {}]
     results = evaluate(formats.read([lists]), decision="nth", place=2)
     assert "|decide:nth,place=2|" in results.signature
-    assert results.deciding == {"place": "2"}
+    assert results.choice.decision.for_signature == {"place": "2"}
 
 
 @pytest.mark.parametrize(

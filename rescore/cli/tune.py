@@ -19,7 +19,6 @@ from rescore.errors import OptionError
 from rescore.metrics.base import text_statistics
 from rescore.options import option, written_file
 from rescore.reports.figures import sign
-from rescore.reports.records import Dev
 from rescore.reports.summary import why_all_zero
 from rescore.tuning import Weights
 from rescore.tuning.curves import weight_curve, write_curve
@@ -115,9 +114,7 @@ def _found(metric: str, weights: Weights, counts: Mapping[str, float]) -> Iterat
             "no column is tuned; --components or --column NAME also tunes scores in the"
             " lists"
         )
-    dev = Dev.of(weights)
-    decision = weights.decision.name
-    yield from why_all_zero(dev, weights.weights, metric, decision, counts)
+    yield from why_all_zero(weights, metric, counts)
     yield from notes([weights.weights], about.columns, about.with_all, about.value)
     line = f"{metric} {about.first_pass:.2f} -> {about.value:.2f}"
     if tuned:

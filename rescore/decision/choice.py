@@ -65,6 +65,18 @@ class Choice:
         """The columns whose weight is not 0."""
         return [name for name, weight in self.weights.items() if weight]
 
+    @property
+    def sorted_excluded(self) -> tuple[str, ...]:
+        """The origins of `excluded`, sorted, for signatures."""
+        return tuple(sorted(self.excluded))
+
+    @property
+    def votes(self) -> dict[str, float]:
+        """The votes of systems by the name `vote.SYSTEM`, for signatures."""
+        if self.mixture is None:
+            return {}
+        return {f"vote.{name}": vote for name, vote in self.mixture.votes.items()}
+
     def allowed(self, lists: Sequence[NbestList]) -> list[NbestList]:
         """Return the lists as the decision sees them: the hypotheses that may win, in
         the order in which equals win.

@@ -45,7 +45,6 @@ from rescore.reports.markup import (
     signature_lines,
 )
 from rescore.reports.outputs import warn_of_few
-from rescore.reports.records import Dev
 from rescore.reports.summary import why_all_zero
 from rescore.styles import figure, marked_worse, p_value
 from rescore.tuning.phrases import bonus_phrases, notes
@@ -395,13 +394,10 @@ def _notes(weights: Weights, metric: Metric, counts: Mapping[str, float]) -> lis
         metric: The metric that they were tuned for.
         counts: The counts of errors of the first pass.
     """
-    dev = Dev.of(weights)
-    with_all = dev.with_all if dev else None
-    reached = dev.reranked if dev else None
-    decision = weights.decision.name
+    tuning = weights.tuning
     return [
-        *notes([weights.weights], weights.tuning.columns, with_all, reached),
-        *why_all_zero(dev, weights.weights, metric.name, decision, counts),
+        *notes([weights.weights], tuning.columns, tuning.with_all, tuning.value),
+        *why_all_zero(weights, metric.name, counts),
     ]
 
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
+from rescore.columns import Column
 from rescore.errors import UserError
 from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import (
@@ -32,7 +33,7 @@ from rescore.metrics.significance import (
 )
 from rescore.nbest import NbestList, content_key, own_indices, tie_order
 from rescore.options import Declared, option
-from rescore.signature import Signature, column_records, content
+from rescore.signature import Conditions, Signature, column_records, content
 from rescore.styles import UNDEFINED, figure
 from rescore.tuning.weights import Weights
 from rescore.version import VERSION
@@ -306,25 +307,52 @@ def sign(
         name = metric.name
         settings = settings_on(metric, lists)
         versions |= metric.versions
-    tuning = weights.tuning if in_folds else weights.tuning.of_all
+    if not in_folds:
+        weights = replace(weights, tuning=weights.tuning.of_all)
     used = None
     if in_folds or decision.losses is not None:
         used = objective
+    conditions = Conditions(
+        settings,
+        objective=_objective(used, name, settings, lists),
+        lists=content(lists, weights.weights),
+        test=test.signature if test else None,
+        versions=versions,
+    )
+    return signed(name, weights, column_records(lists, weights.weights), conditions)
+
+
+def signed(
+    metric: str,
+    weights: Weights,
+    columns: Mapping[str, Column],
+    conditions: Conditions,
+) -> Signature:
+    """Return the signature that records make.
+
+    Args:
+        metric: The name of the metric.
+        weights: What decided, with the record of its tuning.
+        columns: The record of each column that has a weight.
+        conditions: How the figure was measured.
+    """
+    decision = weights.decision
     return Signature(
-        metric=name,
-        settings=settings,
+        metric=metric,
+        settings=conditions.settings,
         weights=weights.weights | weights.votes,
-        columns=column_records(lists, weights.weights),
+        columns=columns,
         excluded=weights.sorted_excluded,
         decision=decision.name,
         scale=decision.scale,
         deciding=decision.for_signature,
-        objective=_objective(used, name, settings, lists),
+        objective=conditions.objective,
         votes=weights.mixture.votes_from if weights.mixture else None,
-        tuned=tuning.signature,
-        lists=content(lists, weights.weights),
-        test=test.signature if test else None,
-        versions=versions,
+        tuned=weights.tuning.signature,
+        lists=conditions.lists,
+        test=conditions.test,
+        form=conditions.form,
+        versions=conditions.versions,
     )
 
 

@@ -34,7 +34,7 @@ from rescore.reports.groups import as_html, grouped, reference_words
 from rescore.reports.markup import as_frame, checked_name, html, write_json
 from rescore.reports.outputs import warn_of_few
 from rescore.reports.overview import render_overview
-from rescore.reports.records import Dev, MetricResult, Record
+from rescore.reports.records import MetricResult, Record
 from rescore.reports.summary import cells, render
 from rescore.signature import Signature, column_records
 from rescore.styles import figure
@@ -152,29 +152,23 @@ def evaluate(
     """
     lists = decided.lists
     weights = decided.weights
-    decision = weights.decision
     first_pass = decided.first_pass_texts
     objective = metrics[0] if metrics else None
     has_folds = decided.in_folds is not None
+    if not has_folds:
+        weights = replace(weights, tuning=weights.tuning.of_all)
     if not any(nbest.references for nbest in lists):
         metrics = ()
     metric = metrics[0] if metrics else None
     results = Results(
         utterances=len(lists),
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
-        weights=weights.weights,
+        choice=weights,
         columns=column_records(lists, weights.weights),
-        excluded=list(weights.sorted_excluded),
-        mixture=weights.mixture,
-        toolkit=weights.tuning.toolkit,
-        origin=str(weights.tuning),
         on_tuning_lists=not has_folds and weights.tuning.is_on(lists),
         signature=str(sign(metric, lists, weights, test, objective, has_folds)),
-        decision=decision.name,
-        scale=decision.scale,
-        deciding=decision.for_signature,
         changed=_changed(first_pass, decided.texts),
-        system=system_name(weights, decision.name),
+        system=system_name(weights, weights.decision.name),
     )
 
     def rows() -> list[dict[str, Any]]:
@@ -198,10 +192,30 @@ def evaluate(
     if test is not None and metrics:
         warn_of_few(test, metrics[0], lists)
     results.unboosted = _unboosted(metrics, decided)
-    results.dev = Dev.of(weights, results.main if has_folds else None)
+    if has_folds and results.main:
+        results.choice = _held_out(weights, results.main)
     if results.main:
         results.ref_words = _reference_words(results.main, lists)
     return results
+
+
+def _held_out(weights: Weights, measured: MetricResult) -> Weights:
+    """Return the weights of a set in folds, whose record has the figures of the texts
+    that folds decided, in place of the figures of the weights of all lists.
+
+    Args:
+        weights: The weights of all lists.
+        measured: The figures of the texts.
+    """
+    tuning = replace(
+        weights.tuning,
+        first_pass=measured.first_pass,
+        value=measured.reranked,
+        low=None,
+        high=None,
+        with_all=None,
+    )
+    return replace(weights, tuning=tuning)
 
 
 def _by_equal_votes(metric: Metric | None, decided: Decided) -> list[str] | None:
@@ -354,6 +368,7 @@ def figures_of(
         sentence_errors={},
         intervals={},
         signature=str(signature),
+        conditions=signature.conditions,
         best_system=system,
         own_oracle=own_oracle,
         systems=systems,

@@ -312,8 +312,7 @@ class Service:
         return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})
 
     async def health(self, request: Request) -> Response:
-        """Return the models, weights, version and number of waiting requests."""
-        weights = self._rescorer.weights
+        """Return the models, what decides, version and number of waiting requests."""
         models = []
         for lm in self._rescorer.lms:
             model = {
@@ -327,8 +326,7 @@ class Service:
             "status": "ok",
             "version": VERSION,
             "models": models,
-            "weights": weights.weights,
-            "origin": str(weights.tuning),
+            "choice": self._rescorer.weights.as_record,
             "calibrated": self._rescorer.calibrated,
             "waiting": self.batcher.waiting,
         }

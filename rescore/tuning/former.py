@@ -84,7 +84,7 @@ def of_signature(text: str) -> dict[str, Any]:
     for part in text.split(","):
         number, at, digest = part.partition("@")
         name, equals, value = part.partition("=")
-        if at and number.isdigit():
+        if at and number.isdecimal():
             by = TunedBy.DEV
             fields |= {"lists": int(number), "digest": digest}
         elif name == "by":
@@ -95,7 +95,7 @@ def of_signature(text: str) -> dict[str, Any]:
             by = TunedBy.CARD
         elif part == "forced":
             fields["forced"] = True
-        elif part.removesuffix("folds").isdigit():
+        elif part.removesuffix("folds").isdecimal():
             fields["folds"] = int(part.removesuffix("folds"))
     if "folds" in fields:
         by = TunedBy.FOLDS

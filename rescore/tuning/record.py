@@ -289,7 +289,12 @@ class Tuning:
         """
         if self.by is not TunedBy.FOLDS:
             return self
-        return replace(self, by=TunedBy.DEV, folds=0, unit="", how={})
+        return replace(self, by=TunedBy.DEV, folds=0, unit="", how={}, of_folds=())
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether the metric of the tuning lists is known."""
+        return self.value is not None and self.first_pass is not None
 
     def is_on(self, lists: Sequence[NbestList]) -> bool:
         """Return whether the weights were tuned on these very lists."""

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from rescore.columns import FIRST_PASS, Column, Role, reserved_columns, score_columns
 from rescore.decision import Choice
@@ -94,18 +95,6 @@ class Weights(Choice):
         return f"<Weights: {named} ({self.tuning})>"
 
     @property
-    def sorted_excluded(self) -> tuple[str, ...]:
-        """The origins of `excluded`, sorted, for signatures."""
-        return tuple(sorted(self.excluded))
-
-    @property
-    def votes(self) -> dict[str, float]:
-        """The votes of systems by the name `vote.SYSTEM`, for signatures."""
-        if self.mixture is None:
-            return {}
-        return {f"vote.{name}": vote for name, vote in self.mixture.votes.items()}
-
-    @property
     def choice(self) -> Choice:
         """What decides, without its record: the choice of one fold."""
         return Choice(self.weights, self.excluded, self.decision, self.mixture)
@@ -147,8 +136,15 @@ class Weights(Choice):
                 weights[name] = bonus
         return cls(weights, tuning=tuning or Tuning())
 
+    @property
+    def as_record(self) -> dict[str, Any]:
+        """The weights as JSON has them; sets are sorted lists."""
+        record: dict[str, Any] = json.loads(self.to_json())
+        del record["schema"]
+        return record
+
     def to_json(self) -> str:
-        """Return the weights as JSON; sets are sorted lists."""
+        """Return the weights as JSON."""
         values = asdict(self) | {"schema": SCHEMA}
         return json.dumps(
             values, indent=2, ensure_ascii=False, allow_nan=False, default=sorted

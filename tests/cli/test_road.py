@@ -25,8 +25,9 @@ from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.reports.analysis import render as show
 from rescore.reports.check import compare
 from rescore.reports.page import page
-from rescore.reports.records import Dev, MetricResult
+from rescore.reports.records import MetricResult
 from rescore.reports.summary import gain, render, worse
+from rescore.signature import Conditions
 from rescore.tuning import TuningOptions, Weights, suited, tune_weights
 from rescore.tuning.record import TunedBy, Tuning, Unproven
 from tests.analyses import analysed, outlook_of
@@ -111,8 +112,8 @@ def test_folds_are_what_is_written_and_shown(rescore: Run, tmp_path: Path) -> No
     assert ranked == best
     report = json.loads((tmp_path / "r.json").read_text())
     assert (
-        report["dev"]["reranked"] == report["metrics"][0]["reranked"]
-        and len(report["dev"]["fold_weights"]) == 4
+        report["choice"]["tuning"]["value"] == report["metrics"][0]["reranked"]
+        and len(report["choice"]["tuning"]["of_folds"]) == 4
     )
     assert "weights of each fold, tuned on the other folds: ngram" in done.stdout
 
@@ -203,18 +204,18 @@ def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> No
     assert reason in page(
         results, ErrorRate(), lists, [nbest.hypotheses[0].text for nbest in lists]
     )
-    chance = Dev("d", 1, 5.0, 5.0, unproven=Unproven({"tta": 0.2}, 4.9, -0.0, 0.2))
+    chance = Tuning(TunedBy.DEV, "d", 1, value=5.0, first_pass=5.0)
+    chance = replace(chance, unproven=Unproven({"tta": 0.2}, 4.9, -0.0, 0.2))
+    by_chance = replace(results, choice=replace(results.choice, tuning=chance))
     told = (
         "WER on d is 5.00 for the first pass, 4.90 with the tested weights (tta 0.2);"
         " the gain of 0.10 points may be "
     )
-    assert told in render(replace(results, dev=chance))
-    assert "0.00 to 0.20, includes 0; tune on more lists" in render(
-        replace(results, dev=chance)
-    )
-    assert "-0.00" not in render(replace(results, dev=chance))
-    none = Dev("d", 1, 5.0, 5.0)
-    assert "no weight above 0 is better" in render(replace(results, dev=none))
+    assert told in render(by_chance)
+    assert "0.00 to 0.20, includes 0; tune on more lists" in render(by_chance)
+    assert "-0.00" not in render(by_chance)
+    none = replace(results.choice, tuning=replace(chance, unproven=None))
+    assert "no weight above 0 is better" in render(replace(results, choice=none))
 
 
 def test_weights_of_another_model(rescore: Run, tmp_path: Path) -> None:
@@ -254,7 +255,17 @@ def figures(
     name: str, first_pass: float, reranked: float, p_value: float
 ) -> MetricResult:
     return MetricResult(
-        name, name == "BLEU", first_pass, 0.0, reranked, p_value, {}, {}, {}, ""
+        name,
+        name == "BLEU",
+        first_pass,
+        0.0,
+        reranked,
+        p_value,
+        {},
+        {},
+        {},
+        "",
+        Conditions({}),
     )
 
 

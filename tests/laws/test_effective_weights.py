@@ -245,7 +245,7 @@ def test_files_keep_them() -> None:
     weights = Weights.load(Path("w.json"))
     assert weights.tuning.toolkit
     assert weights.tuning.toolkit.weights == pytest.approx(TOOLKIT)
-    assert files.read(Path("r.json")).toolkit == weights.tuning.toolkit
+    assert files.read(Path("r.json")).tuning.toolkit == weights.tuning.toolkit
 
 
 @pytest.mark.usefixtures("_in_folder")

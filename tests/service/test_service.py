@@ -280,6 +280,14 @@ def test_confidences_are_calibrated_on_dev_lists(
         assert json.loads(client.ask("GET", "/health")[1])["calibrated"]
 
 
+def test_health_has_the_choice_as_weights_files_have_it(
+    client: Client, rescorer: Rescorer, tmp_path: Path
+) -> None:
+    choice = json.loads(client.ask("GET", "/health")[1])["choice"]
+    (tmp_path / "w.json").write_text(json.dumps(choice), encoding="utf-8")
+    assert Weights.load(tmp_path / "w.json") == rescorer.weights
+
+
 def test_lists_need_neither_ids_nor_scores(client: Client, rescorer: Rescorer) -> None:
     texts = ["the old clock sticked", "the old clock ticked"]
     status, answer = client.rescore({"hyps": [{"text": text} for text in texts]})
