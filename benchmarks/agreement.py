@@ -30,9 +30,8 @@ from rescore.asr.rover import KEPT, RoverOptions
 from rescore.asr.systems import combined
 from rescore.columns import FIRST_PASS
 from rescore.dataset import Dataset
-from rescore.decision import Decision
+from rescore.decision import Choice, Decision, posteriors
 from rescore.decision.mixture import mixed, system_posteriors, system_texts
-from rescore.decision.rules import Decider, posteriors
 from rescore.metrics import choose_metric
 from rescore.metrics.base import text_statistics
 from rescore.metrics.normalise import EXACT, Normaliser
@@ -63,9 +62,9 @@ class Ballot:
         """Prepare the lists, which are written by `combined`."""
         self.systems = Dataset.of(lists).header.systems
         self.metric = choose_metric("wer", lists)
-        decider = Decider(Decision("rover"), self.metric, lists, {FIRST_PASS: 1.0})
-        self.lists = decider.lists
-        self._chooser = decider.chooser
+        choice = Choice({FIRST_PASS: 1.0}, decision=Decision("rover"))
+        self.lists = choice.allowed(lists)
+        self._chooser = choice.decision.rule.chooser(self.lists, self.metric)
         self._shares = []
         for nbest in self.lists:
             self._shares.append(system_posteriors(nbest, self.systems, {}))

@@ -89,7 +89,7 @@ def main() -> None:
                 dev = lists if mode == "dev" else None
                 weights = pipeline.run(lists, config, dev).weights
                 in_all += has_weight(weights, columns)
-                for fold in weights.fold_weights:
+                for fold in weights.tuning.of_folds:
                     if any(fold.weights.get(name) for name in config.columns):
                         in_folds += 1
                         break

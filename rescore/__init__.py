@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from rescore.lms.base import LanguageModel, Question, TokenScores
     from rescore.metrics import Normaliser
     from rescore.reports.results import Results
-    from rescore.rescorer import Choice, Rescorer
+    from rescore.rescorer import Answer, Rescorer
     from rescore.tuning.weights import Weights
 
 __version__ = VERSION
 
 _LATER = {
-    "Choice": "rescore.rescorer",
+    "Answer": "rescore.rescorer",
     "LanguageModel": "rescore.lms.base",
     "Normaliser": "rescore.metrics",
     "Question": "rescore.lms.base",
@@ -51,7 +51,7 @@ rescore` costs nothing.
 """
 
 __all__ = [
-    "Choice",
+    "Answer",
     "Hypothesis",
     "LanguageModel",
     "NbestList",

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
-from rescore.decision import Decision, sorted_by_score
+from rescore.decision import Choice, sorted_by_score
 from rescore.formats.first_pass import is_by_order
 from rescore.metrics import Metric
 from rescore.nbest import NbestList, without_copies
@@ -29,11 +29,8 @@ class Decided:
 
     lists: Sequence[NbestList]
     weights: Weights
-    """The weights that decided. With folds: the weights tuned on all lists, which
-    decided no list; `in_folds` decided.
-    """
-    decision: Decision
-    """How a text was chosen from each list; with folds, each list has the decision of
+    """The weights that decided, with their decision. With folds: the weights tuned on
+    all lists, which decided no list; `in_folds` decided, each fold with the decision of
     its own weights.
     """
     texts: list[str]
@@ -56,14 +53,13 @@ class Decided:
         for nbest, text, weights in zip(
             self.lists, self.texts, deciding_weights, strict=True
         ):
-            yield sorted_by_score(nbest, weights.of, text), text
+            yield sorted_by_score(nbest, weights, text), text
 
 
 def decide(
     metric: Metric | None,
     lists: Sequence[NbestList],
     weights: Weights,
-    decision: Decision | None = None,
     in_folds: InFolds | None = None,
     force: bool = False,
     texts: list[str] | None = None,
@@ -73,9 +69,7 @@ def decide(
     Args:
         metric: The metric whose expected loss counts, where the decision needs one.
         lists: Lists with the columns that have a weight.
-        weights: The weights.
-        decision: How a text is chosen; None for the decision that the weights were
-            tuned for.
+        weights: The weights, with their decision.
         in_folds: The weights of each fold, if the lists were cut into folds; these then
             decide, each with its own decision.
         force: Whether weights of another model are applied, too.
@@ -85,13 +79,12 @@ def decide(
         UserError: A list lacks a column that has a weight, or the weights were tuned on
             scores of another model.
     """
-    decision = decision or weights.decision
-    suitable = suited(weights, lists, force or weights.tuned.forced)
-    if decision.uses_posteriors:
-        warn_of_repeated_texts(lists, decision, suitable)
+    suitable = suited(weights, lists, force or weights.tuning.forced)
+    if suitable.decision.uses_posteriors:
+        warn_of_repeated_texts(lists, suitable)
     if texts is None:
-        texts = _texts(metric, lists, suitable, decision, in_folds)
-    return Decided(lists, suitable, decision, texts, in_folds)
+        texts = _texts(metric, lists, suitable, in_folds)
+    return Decided(lists, suitable, texts, in_folds)
 
 
 def first_pass(lists: Sequence[NbestList]) -> Decided:
@@ -105,47 +98,45 @@ def decide_parts(
     metric: Metric | None,
     parts: Iterable[Sequence[NbestList]],
     weights: Weights,
-    decision: Decision | None = None,
     force: bool = False,
 ) -> Iterator[Decided]:
     """Yield what `decide` returns for each part of a stream of lists. A warning about
     the lists is printed once.
     """
-    decision = decision or weights.decision
     warned = False
     for lists in parts:
-        suitable = suited(weights, lists, force or weights.tuned.forced)
-        if not warned and decision.uses_posteriors:
-            warned = warn_of_repeated_texts(lists, decision, suitable)
-        texts = _texts(metric, lists, suitable, decision)
-        yield Decided(lists, suitable, decision, texts)
+        suitable = suited(weights, lists, force or weights.tuning.forced)
+        if not warned and suitable.decision.uses_posteriors:
+            warned = warn_of_repeated_texts(lists, suitable)
+        yield Decided(lists, suitable, _texts(metric, lists, suitable))
 
 
 def _texts(
     metric: Metric | None,
     lists: Sequence[NbestList],
     weights: Weights,
-    decision: Decision,
     in_folds: InFolds | None = None,
 ) -> list[str]:
     """Return the text of each list; the lists of one fold are decided together."""
     if in_folds is None:
-        return decision.texts(metric, lists, weights.of)
+        return weights.texts(metric, lists)
     return in_folds.texts(metric, lists)
 
 
-def warn_of_repeated_texts(
-    lists: Iterable[NbestList], decision: Decision, weights: Weights
-) -> bool:
+def warn_of_repeated_texts(lists: Iterable[NbestList], choice: Choice) -> bool:
     """Warn where a decision by posteriors adds the posteriors of one text with
     different scores, not ranks; return whether there is such a list.
+
+    Args:
+        lists: The lists.
+        choice: What decides.
     """
     for nbest in lists:
         if nbest.header.systems:  # each has its votes
             continue
-        if decision.scale == 0 or is_by_order(nbest):  # no scores, or none that counts
-            continue
-        distinct = without_copies(nbest, weights.of(nbest).weighted)
+        if choice.decision.scale == 0 or is_by_order(nbest):
+            continue  # there are no scores, or none that counts
+        distinct = without_copies(nbest, choice.weighted)
         texts = [hypothesis.text for hypothesis in distinct.hypotheses]
         if len(set(texts)) < len(texts):
             log.warning(
@@ -153,7 +144,7 @@ def warn_of_repeated_texts(
                 " %s); %s adds their probabilities",
                 nbest.header.prefix,
                 nbest.id,
-                decision.name,
+                choice.decision.name,
             )
             return True
     return False

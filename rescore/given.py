@@ -16,7 +16,7 @@ from rescore.features import all_features
 from rescore.lms.cards import recommended_weight, weight_spread
 from rescore.nbest import NbestList
 from rescore.refusals import check_decision
-from rescore.tuning import FIRST_PASS_ALONE, Tuned, TunedBy, Weights
+from rescore.tuning import FIRST_PASS_ALONE, TunedBy, Tuning, Weights
 
 log = logging.getLogger(__name__)
 
@@ -37,10 +37,10 @@ def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
     for feature in all_features().values():
         bonuses |= feature.untuned_weights(config)
     if not (columns or config.weights):
-        tuned = Tuned() if any(bonuses.values()) else Tuned(TunedBy.FIRST_PASS)
-        return Weights.interpolation({}, tuned, bonuses)
+        by = TunedBy.GIVEN if any(bonuses.values()) else TunedBy.FIRST_PASS
+        return Weights.interpolation({}, Tuning(by), bonuses)
     numbers = list(config.weights)
-    tuned = Tuned()
+    tuning = Tuning()
     if not numbers:
         if len(columns) > 1:
             raise UserError(
@@ -51,14 +51,14 @@ def given_weights(config: RunConfig, columns: Sequence[str]) -> Weights:
                 f"{columns[0]}: neither dev lists nor a weight; give one of them"
             )
         numbers = [recommended_weight(config.lms[0])]
-        tuned = Tuned(TunedBy.CARD)
+        tuning = Tuning(TunedBy.CARD)
     if len(numbers) != len(columns):
         raise UserError(
             f"{len(numbers)} --weight for {', '.join(columns) or 'no model'}; give one"
             " for each --lm"
         )
     lm = dict(zip(columns, numbers, strict=True))
-    return Weights.interpolation(lm, tuned, bonuses)
+    return Weights.interpolation(lm, tuning, bonuses)
 
 
 NARROW = 3.0

@@ -42,7 +42,7 @@ from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Results, evaluate
 from rescore.scoring import OnProgress, OnScores, add_columns, windows_of_lists
 from rescore.scoring.shards import Shards
-from rescore.tuning import Tuned, TunedBy, Weights, tune_weights, tuned_in_folds
+from rescore.tuning import TunedBy, Tuning, Weights, tune_weights, tuned_in_folds
 from rescore.tuning.folds import HeldOut, InFolds, harmless
 from rescore.tuning.lists import (
     common_expansion_columns,
@@ -105,7 +105,7 @@ class Outcome:
     @property
     def decision(self) -> Decision:
         """How a text was chosen from each list."""
-        return self.decided.decision
+        return self.weights.decision
 
     @property
     def metric(self) -> Metric:
@@ -157,7 +157,7 @@ def run(
     with clock.time("tuning"):
         if tuning_lists is None:
             weights = plan.weights
-            if weights.tuned.by is TunedBy.CARD:
+            if weights.tuning.by is TunedBy.CARD:
                 report_card(config.lms[0])
         else:
             weights = tune(plan, tuning_lists)
@@ -190,13 +190,12 @@ def _in_folds(
     )
     held_out = harmless(folds, plan.metric, lists, weights, weights_of_folds)
     weights = held_out.weights
-    if weights.unproven is not None and weights.unproven.held_out:
+    unproven = weights.tuning.unproven
+    if unproven is not None and unproven.held_out:
         how = {**how, "kept": FIRST_PASS_ORIGIN}
-    weights = replace(
-        weights,
-        tuned=weights.tuned.in_folds(folds.number, folds.unit, how),
-        fold_weights=tuple(each.of_fold for each in held_out.in_folds.weights),
-    )
+    tuning = weights.tuning.in_folds(folds.number, folds.unit, how)
+    of_folds = tuple(each.choice for each in held_out.in_folds.weights)
+    weights = replace(weights, tuning=replace(tuning, of_folds=of_folds))
     return replace(held_out, weights=weights)
 
 
@@ -305,15 +304,15 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
     column_names = [*plan.tuned_columns, *plan.tuning.bonuses]
     asked_for = [name for name in column_names if name not in plan.tuned_by_default]
     warn_of_constant(lists, asked_for)
-    tuned = Tuned.on(plan.tuning_set, lists)
-    weights = tune_weights(plan.metric, lists, plan.tuned_columns, plan.tuning, tuned)
+    tuning = Tuning.on(plan.tuning_set, lists)
+    weights = tune_weights(plan.metric, lists, plan.tuned_columns, plan.tuning, tuning)
     for bonus in plan.told_bonuses:
         if not weights.weighs(bonus.name):
             log.warning(
                 "the %s has no %sgain on %s: it is off; %s NUMBER sets it",
                 bonus.phrase,
                 "significant " if plan.tuning.bagging else "",
-                tuned.source,
+                tuning.source,
                 bonus.option,
             )
     return weights
@@ -342,11 +341,9 @@ def decide_all(
     """
     if not lists:
         raise UserError("no lists to evaluate")
-    decision = plan.decision_with(weights)
+    applied = plan.applied(weights)
     force = plan.force_weights
-    return deciding.decide(
-        plan.metric, lists, weights, decision, in_folds, force, texts
-    )
+    return deciding.decide(plan.metric, lists, applied, in_folds, force, texts)
 
 
 def measure(plan: Plan, decided: Decided) -> Results:
@@ -406,9 +403,9 @@ def decide_stream(
     parts = in_parts(lists, CHUNK)
     # Without texts the sorted list is the result: its first hypothesis has the best
     # score.
-    decision = plan.decision_with(weights) if texts else Decision()
+    applied = plan.applied(weights) if texts else replace(weights, decision=Decision())
     for decided in deciding.decide_parts(
-        plan.metric, parts, weights, decision, force=plan.force_weights
+        plan.metric, parts, applied, force=plan.force_weights
     ):
         yield from decided.sorted_lists()
 

@@ -66,10 +66,9 @@ from rescore.option_readers import check_read
 from rescore.parts import FEATURES
 from rescore.refusals import refuse_several_sources, refuse_tuning
 from rescore.reports.groups import labels
-from rescore.tuning import FIRST_PASS_ALONE, TunedBy, TuningOptions, Weights
+from rescore.tuning import FIRST_PASS_ALONE, TunedBy, Tuning, TuningOptions, Weights
 from rescore.tuning.agreement import Agreement
 from rescore.tuning.lists import choose_columns
-from rescore.tuning.weights import TunedFor
 
 log = logging.getLogger(__name__)
 
@@ -151,11 +150,12 @@ class Plan:
         """The columns of the models' scores."""
         return [lm.name for lm in self.models]
 
-    def decision_with(self, weights: Weights) -> Decision:
-        """Return the decision under weights: these bring the scale of posteriors if the
-        plan has none.
+    def applied(self, weights: Weights) -> Weights:
+        """Return weights with the decision of the plan; the weights bring the scale of
+        posteriors if the plan has none.
         """
-        return self.decision.completed_by(weights.decision)
+        decision = self.decision.completed_by(weights.decision)
+        return replace(weights, decision=decision)
 
 
 def check(config: RunConfig) -> None:
@@ -350,10 +350,14 @@ class _Resolver:
         check_read("--metric", METRICS, read, config.measuring, by_features, why=why)
 
     @property
-    def _tuned_for(self) -> TunedFor | None:
-        """The metric that the former weights were tuned for; None if there is none."""
+    def _tuned_for(self) -> Tuning | None:
+        """The record of the former weights, which names the metric that they were tuned
+        for; None if they name no metric.
+        """
         weights = self._at.former_weights
-        return None if weights is None else weights.tuned_for
+        if weights is None or weights.tuning.metric is None:
+            return None
+        return weights.tuning
 
     def _measuring(self, named_metrics: Sequence[str]) -> MetricOptions:
         """Return the options of metrics: of the metric that the weights were tuned for,
@@ -365,7 +369,7 @@ class _Resolver:
             return measuring
         if named_metrics and tuned_for.metric not in named_metrics:
             return measuring
-        return tuned_for.options.merged_with(measuring)
+        return tuned_for.metric_options.merged_with(measuring)
 
     def _objective(self) -> Metric:
         """Return the metric that is tuned for and reported first.
@@ -378,7 +382,7 @@ class _Resolver:
         tuned_for = self._tuned_for
         if self._config.metrics:
             name = self._config.metrics[0]
-        elif tuned_for:
+        elif tuned_for and tuned_for.metric:
             name = tuned_for.metric
         else:
             name = default_metric(known)
@@ -464,7 +468,7 @@ class _Resolver:
         """
         tuned_for = self._tuned_for
         if tuned_for and metrics and tuned_for.metric != metrics[0].name.lower():
-            metrics = [choose_metric(tuned_for.metric, (), tuned_for.options)]
+            metrics = [choose_metric(tuned_for.metric, (), tuned_for.metric_options)]
         return (metrics[0].words if metrics else None) or Normaliser()
 
     def _decision(self) -> Decision:
@@ -544,7 +548,8 @@ class _Resolver:
             at.note("normalisation", self._config.lm_norm, "--lm-norm")
             return self._config.lm_norm
         fingerprints = {lm.fingerprint for lm in models}
-        for column in at.former_weights.columns.values() if at.former_weights else ():
+        former = at.former_weights or FIRST_PASS_ALONE
+        for column in former.tuning.columns.values():
             if column.fingerprint in fingerprints:
                 why = "the weights were tuned on such scores"
                 at.note("normalisation", column.norm, why)
@@ -578,7 +583,7 @@ class _Resolver:
             self._refuse_votes("--dev and --folds tune votes")
             return self._to_tune(plan)
         if at.former_weights is not None:
-            at.note("weights", at.former_weights.tuned, "as tuned before")
+            at.note("weights", at.former_weights.tuning, "as tuned before")
             return replace(
                 plan, weights=self._with_votes(at.former_weights, plan.cut_words)
             )
@@ -728,10 +733,10 @@ class _Resolver:
         if not columns and self._config.weights:
             columns = choose_columns(self._at.lists, self._config.columns)
         weights = given_weights(self._config, columns)
-        if weights.tuned.by is TunedBy.CARD:
+        if weights.tuning.by is TunedBy.CARD:
             check_card_suits(self._config, self._at.lists)
-        self._at.note("weights", weights.tuned, "neither --dev nor --folds")
+        self._at.note("weights", weights.tuning, "neither --dev nor --folds")
         if columns:
             self._at.note_unweighted(self._features, columns)
         records = {lm.name: record_of(lm, plan.norm) for lm in plan.models}
-        return replace(weights, columns=records)
+        return replace(weights, tuning=replace(weights.tuning, columns=records))

@@ -1,4 +1,4 @@
-"""A choice at once, for programs that keep running: models and weights are loaded once,
+"""Answers at once, for programs that keep running: models and weights are loaded once,
 lists come one after another.
 
     rescorer = Rescorer("tta", "weights.json")
@@ -32,7 +32,7 @@ from rescore.columns import (
 )
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
-from rescore.decision.rules import combine, sorted_by_score
+from rescore.decision import combine, sorted_by_score
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, load, record_of
 from rescore.lms.backends import shipped
@@ -62,8 +62,8 @@ class Word(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """The decision about one list."""
+class Answer:
+    """What was chosen for one list."""
 
     text: str
     """The chosen text."""
@@ -142,11 +142,11 @@ class Rescorer:
         """Give models the names that they had where weights were tuned."""
         names = {
             column.fingerprint: name
-            for name, column in tuned.columns.items()
+            for name, column in tuned.tuning.columns.items()
             if column.role is Role.LM
         }
         for place, model in enumerate(self._loaded):
-            if model.name not in tuned.columns and model.fingerprint in names:
+            if model.name not in tuned.tuning.columns and model.fingerprint in names:
                 renamed = copy(model)  # the caller's model keeps its name
                 renamed.name = names[model.fingerprint]
                 self._loaded[place] = renamed
@@ -214,16 +214,16 @@ class Rescorer:
         suited(plan.weights, dev, self._config.force_weights)
         return parts.resolve(CONFIDENCES).calibrated(plan, dev)
 
-    def choose(self, nbest: NbestList | Sequence[str]) -> Choice:
-        """The decision about one list, or about texts, the most probable first.
+    def choose(self, nbest: NbestList | Sequence[str]) -> Answer:
+        """The answer about one list, or about texts, the most probable first.
 
         Raises:
             UserError: the list lacks a column or a source text that is needed.
         """
         return self.choose_all([nbest])[0]
 
-    def choose_all(self, lists: Iterable[NbestList | Sequence[str]]) -> list[Choice]:
-        """The decision about each list; their hypotheses are scored together."""
+    def choose_all(self, lists: Iterable[NbestList | Sequence[str]]) -> list[Answer]:
+        """The answer about each list; their hypotheses are scored together."""
         every = border.checked_lists("Rescorer.choose_all", lists, texts=True)
         return self.decide(self.score([every])[0])
 
@@ -253,26 +253,26 @@ class Rescorer:
         expansions = chain.from_iterable(plan.expansions for plan in plans)
         return any(expansion.reads_neighbours for expansion in expansions)
 
-    def decide(self, scored: Sequence[NbestList]) -> list[Choice]:
-        """The decision about each list that has its columns."""
+    def decide(self, scored: Sequence[NbestList]) -> list[Answer]:
+        """The answer about each list that has its columns."""
         plan = self._plan(scored)
-        weights = plan.weights.of
-        choices = []
+        weights = plan.weights
+        answers = []
         for nbest, text in pipeline.decide_stream(
             plan, plan.weights, scored, is_expanded=True
         ):
             by_total = sorted_by_score(nbest, weights)
             totals = tuple(combine(by_total, weights).tolist())
-            choices.append(Choice(text, by_total, totals))
-        return choices
+            answers.append(Answer(text, by_total, totals))
+        return answers
 
-    def confidences(self, choice: Choice) -> list[Word]:
+    def confidences(self, answer: Answer) -> list[Word]:
         """The words of the chosen text, each with the probability that it is right; see
         `calibrated`.
         """
-        plan = self._plan([choice.nbest])
+        plan = self._plan([answer.nbest])
         words: list[Word] = parts.resolve(CONFIDENCES).words_of(
-            plan, choice.nbest, choice.text, self._calibration
+            plan, answer.nbest, answer.text, self._calibration
         )
         return words
 
@@ -300,7 +300,7 @@ def _lacked(
         brought: The columns that models and expansions bring.
         is_forced: Whether the user says that requests bring columns without a model.
     """
-    column = plan.weights.columns.get(name)
+    column = plan.weights.tuning.columns.get(name)
     if not plan.weights.weighs(name) or name in (FIRST_PASS, SUM, WORDS, *brought):
         return None
     if name == TOKENS and plan.counted:
@@ -310,7 +310,7 @@ def _lacked(
         name in reserved_columns() or comes_from_expansion(name, column)
     ):
         return f"{need}; {advice(name)}"
-    if column is None and not plan.weights.tuned_for:
+    if column is None and plan.weights.tuning.metric is None:
         return None
     is_own = column is None and name != TOKENS
     if is_own and is_forced:

@@ -335,9 +335,9 @@ def write_json(path: Path, value: object) -> Path:
 
 
 def read_report(path: Path) -> dict[str, Any]:
-    """A results file, with the figures of its first metric beside its own keys."""
+    """A results file, with its choice and the figures of its first metric on top."""
     written: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return written | next(iter(written["metrics"]), {})
+    return written | written["choice"] | next(iter(written["metrics"]), {})
 
 
 @pytest.fixture

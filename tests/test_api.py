@@ -19,11 +19,11 @@ import pytest
 
 import rescore
 from rescore import api, border, pipeline
-from rescore.decision import Decision
+from rescore.decision import Choice, Decision
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.refusals import OF_LOADING
-from rescore.tuning import Weights
+from rescore.tuning import Tuning, Weights
 from tests.conftest import ROOT, Run, read_report
 from tests.lms.test_ngram import ARPA
 
@@ -567,8 +567,8 @@ def test_what_counts_as_a_word_is_said_as_on_the_command_line(tmp_path: Path) ->
     assert rescore.evaluate(lists, metric="bwer", words=words).first_pass == 100.0
     scored = rescore.score(lists, brevity)
     weights = rescore.tune(scored, metric="bwer", words=words, normaliser=parts)
-    assert weights.tuned_for is not None and "words" in weights.tuned_for.settings
-    assert weights.tuned_for.settings["split_hyphens"] is True
+    assert "words" in weights.tuning.settings
+    assert weights.tuning.settings["split_hyphens"] is True
     assert (
         rescore.evaluate(scored, weights).signature
         == rescore.evaluate(
@@ -587,9 +587,10 @@ def test_decisions_and_comparisons() -> None:
     weights = rescore.tune(lists, decision="mbr")
     assert weights.decision.name == "mbr" and weights.decision.scale
     results = rescore.evaluate(lists, weights)
-    assert (results.decision, results.scale) == ("mbr", weights.decision.scale)
-    assert rescore.evaluate(lists, weights, decision="best").decision == "best"
-    assert rescore.evaluate(lists, decision="rover", scale=2.0).scale == 2.0
+    assert results.choice.decision == Decision("mbr", weights.decision.scale)
+    assert rescore.evaluate(lists, weights, decision="best").choice.decision.is_best
+    voted = rescore.evaluate(lists, decision="rover", scale=2.0)
+    assert voted.choice.decision.scale == 2.0
     found = rescore.compare(iter(LISTS), LISTS, brevity, partial(scaled, 2.0))
     names = ["brevity", "scaled", "brevity + scaled"]
     assert [row.name for row in found.rows] == names
@@ -668,7 +669,9 @@ def test_confidences_and_new_hypotheses_are_those_of_the_commands(
 def test_confidences_under_weights_of_another_model() -> None:
     lists = rescore.score(LISTS, brevity)
     column = replace(lists[0].header.records["brevity"], fingerprint="0" * 64)
-    weights = rescore.Weights({"s2s": 0.5, "brevity": 0.5}, columns={"brevity": column})
+    weights = rescore.Weights(
+        {"s2s": 0.5, "brevity": 0.5}, tuning=Tuning(columns={"brevity": column})
+    )
     with pytest.raises(rescore.UserError, match="column brevity comes from"):
         rescore.confidence(lists, weights)
 
@@ -735,7 +738,9 @@ def test_texts_are_those_of_the_decision() -> None:
     weights = replace(
         rescore.tune(lists, decision="mbr"), decision=Decision("mbr", 1.0)
     )
-    chosen = Decision("mbr", 1.0).texts(ErrorRate(), lists, {"s2s": 1.0})
+    chosen = Choice({"s2s": 1.0}, decision=Decision("mbr", 1.0)).texts(
+        ErrorRate(), lists
+    )
     assert rescore.texts(lists, weights) == chosen == ["x b d"] * 4
     assert rescore.rerank(lists, weights)[0].hypotheses[0].text == "a b c"
 

@@ -86,13 +86,13 @@ def test_folds_decide_with_their_own_weights() -> None:
 def test_parts_are_decided_as_the_whole() -> None:
     lists = some_lists(10)
     metric = choose_metric("wer", lists)
-    weights = Weights({FIRST_PASS: 0.4, "lm": 0.6})
     decision = Decision("mbr", 0.5)
+    weights = Weights({FIRST_PASS: 0.4, "lm": 0.6}, decision=decision)
     parts = [lists[:3], lists[3:4], lists[4:]]
     texts: list[str] = []
-    for decided in decide_parts(metric, parts, weights, decision):
+    for decided in decide_parts(metric, parts, weights):
         texts += decided.texts
-    assert texts == decide(metric, lists, weights, decision).texts
+    assert texts == decide(metric, lists, weights).texts
 
 
 def test_a_text_that_stands_twice_is_told_once(
@@ -101,9 +101,9 @@ def test_a_text_that_stands_twice_is_told_once(
     twice = [Hypothesis("a", {FIRST_PASS: -1.0}), Hypothesis("a", {FIRST_PASS: -2.0})]
     lists = [NbestList(f"u{place}", list(twice), ("a",)) for place in range(4)]
     metric = choose_metric("wer", lists)
-    weights = Weights({FIRST_PASS: 1.0})
+    weights = Weights({FIRST_PASS: 1.0}, decision=Decision("mbr", 1.0))
     parts = [[nbest] for nbest in lists]
-    list(decide_parts(metric, parts, weights, Decision("mbr", 1.0)))
+    list(decide_parts(metric, parts, weights))
     assert [text for text in caplog.messages if "equal texts" in text] == [
         "lists contain equal texts with different"
         " scores (first: utterance u0); mbr"

@@ -50,12 +50,11 @@ RESULTS = (
     "utterances",
     "hypotheses",
     "weights",
-    "origin",
+    "tuning",
     "dataset",
     "system",
     "metrics",
     "ref_words",
-    "dev",
     "changed",
 )
 METRIC = (
@@ -66,8 +65,10 @@ METRIC = (
     "p_value",
     "sentence_errors",
 )
-WEIGHTS = ("weights", "tuned", "tuned_for", "decision")
-"""The keys of results and weights files that are kept."""
+WEIGHTS = ("weights", "decision", "tuning")
+"""The keys of weights files that are kept."""
+OF_OTHERS = ("columns", "options", "unproven", "toolkit", "of_folds")
+"""The keys of the record of a tuning that are left out."""
 
 
 class Golden:
@@ -122,8 +123,9 @@ class Golden:
             (self.folder / name).read_text(encoding="utf-8"),
             parse_float=lambda text: f6(float(text)),
         )
-        if value.get("dev"):
-            value["dev"].pop("metrics", None)  # what `run` alone adds, for tables
+        value |= value.get("choice", {})
+        for key in OF_OTHERS:  # records of models, of searches and of folds
+            value.get("tuning", {}).pop(key, None)
         rows = [(key, value[key]) for key in keys if key != "metrics"]
         for metric in value["metrics"] if "metrics" in keys else ():
             rows += [

@@ -36,7 +36,7 @@ from rescore.options import Declared, Field, Option, as_json, option, read_file
 from rescore.parts import Registry
 from rescore.signature import parse
 from rescore.tuning import Weights
-from rescore.tuning.weights import TunedFor
+from rescore.tuning.record import Tuning
 from rescore.version import VERSION
 from tests.conftest import Run, assert_one_line_error, write_json
 
@@ -318,7 +318,7 @@ def test_an_option_of_a_metric(rescore: Run, register: object, tmp_path: Path) -
         "w.json",
     )
     assert tuned.returncode == 0, tuned.stderr
-    about = json.loads((tmp_path / "w.json").read_text())["tuned_for"]
+    about = json.loads((tmp_path / "w.json").read_text())["tuning"]
     assert (about["metric"], about["settings"]) == (
         "ser",
         {"split_hyphens": True, "tolerated": 2},
@@ -352,7 +352,7 @@ def test_an_option_of_a_metric(rescore: Run, register: object, tmp_path: Path) -
         in json.loads((tmp_path / "s.json").read_text())["signature"]
     )
     wrong = json.loads((tmp_path / "w.json").read_text())
-    wrong["tuned_for"]["settings"]["tolerance"] = 1
+    wrong["tuning"]["settings"]["tolerance"] = 1
     write_json(tmp_path / "wrong.json", wrong)
     assert_one_line_error(
         rescore("rerank", "l.jsonl", "--weights", "wrong.json", "--report", "x.json"),
@@ -365,15 +365,15 @@ def test_options_of_a_metric_in_weights(tmp_path: Path) -> None:
     options = MetricOptions(
         normaliser=Normaliser(nfkc=True), words=WordList.load(tmp_path / "names")
     )
-    about = TunedFor(
-        "bwer", settings=as_json(options.of(parts.METRICS["bwer"].Options))
-    )
-    Weights({"s2s": 1}, tuned_for=about).save(tmp_path / "w.json")
-    loaded = Weights.load(tmp_path / "w.json").tuned_for
-    assert loaded == about and loaded.options == options
+    settings = as_json(options.of(parts.METRICS["bwer"].Options))
+    about = Tuning(metric="bwer", settings=settings)
+    Weights({"s2s": 1}, tuning=about).save(tmp_path / "w.json")
+    loaded = Weights.load(tmp_path / "w.json").tuning
+    assert loaded == about
+    assert loaded.metric_options == options
     (tmp_path / "names").write_text("bert\n", encoding="utf-8")
     with pytest.raises(UserError, match="changed after tuning"):
-        _ = loaded.options
+        _ = loaded.metric_options
 
 
 class Last(DecisionRule):
@@ -569,7 +569,7 @@ def test_a_file_is_an_option_of_a_metric(
     assert "|floor:0|" in plain and "ignored" not in plain
     assert f"|ignored:{digest}|floor:0.5|" in named
     assert rescore("tune", "l.jsonl", *ner, "-o", "w.json").returncode == 0
-    about = json.loads((tmp_path / "w.json").read_text())["tuned_for"]
+    about = json.loads((tmp_path / "w.json").read_text())["tuning"]
     assert about["settings"] == {"ignored": {"path": "names", "digest": digest}}
     apply = ("rerank", "l.jsonl", "--weights", "w.json", "--report", "r.json")
     assert rescore(*apply).returncode == 0
@@ -629,7 +629,7 @@ def test_an_option_of_a_decision(
     assert [one.deciding for one in signatures] == [{"place": "2"}, {}]
     results = evaluate(formats.read([lists]), decision="nth", place=2)
     assert "|decide:nth,place=2|" in results.signature
-    assert results.deciding == {"place": "2"}
+    assert results.choice.decision.for_signature == {"place": "2"}
 
 
 @pytest.mark.parametrize(

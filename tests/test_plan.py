@@ -26,6 +26,7 @@ from rescore.reports.analysis import analyse
 from rescore.reports.figures import Figures
 from rescore.reports.outputs import compare_outputs
 from rescore.reports.page import page
+from rescore.tuning import Tuning
 from rescore.tuning.curves import weight_curve
 from tests.conftest import Run, assert_one_line_error
 
@@ -213,10 +214,10 @@ def test_a_curve_is_of_the_decision_or_absent(
 def test_one_scale_for_texts_and_confidences(decide: str) -> None:
     lists, given = noisy(6), Weights({"s2s": 1.0})
     plan = resolve(RunConfig(decide=decide, scale=0.2), lists, weights=given)
-    texts = plan.decision.texts(plan.metric, lists, given.of)
+    texts = replace(given, decision=plan.decision).texts(plan.metric, lists)
     expected = [
         network.confidences(0.2).tolist()
-        for network in networks(lists, texts, given.of, plan.metric.words)
+        for network in networks(lists, texts, given, plan.metric.words)
     ]
     decided = confidences(plan, lists).words
     assert [[word.confidence for word in words] for words in decided] == expected
@@ -332,7 +333,10 @@ def test_a_service_refuses_at_the_start_what_no_request_can_bring() -> None:
         ),
     ):
         Rescorer(lm, Weights({"s2s": 1.0}, mixture=Mixture({"a": 1.0, "b": 0.5})))
-    parts = Weights({"s2s": 0.7, "am": 0.3}, columns={"am": Column.component("kaldi")})
+    parts = Weights(
+        {"s2s": 0.7, "am": 0.3},
+        tuning=Tuning(columns={"am": Column.component("kaldi")}),
+    )
     # requests bring the scores of the toolkit
     assert Rescorer(lm, parts).weights is parts
 

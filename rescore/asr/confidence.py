@@ -22,7 +22,7 @@ from rescore.asr.written import WrittenPiece, pieces_of, tokens_of
 from rescore.border import as_weights, checked_lists
 from rescore.config import RunConfig
 from rescore.deciding import decide
-from rescore.decision.rules import WeightsOf, combine, posteriors, weights_for
+from rescore.decision import Choice, combine, posteriors
 from rescore.errors import UserError, counted
 from rescore.files import ending_of
 from rescore.formats import best
@@ -125,7 +125,7 @@ def _of_written(pieces: Sequence[WrittenPiece], flags: Sequence[bool]) -> list[b
 def networks(
     lists: Sequence[NbestList],
     texts: Sequence[str],
-    weights: WeightsOf,
+    choice: Choice,
     normaliser: Normaliser = EXACT,
 ) -> list[ConfusionNetwork]:
     """Return the network of each list, for the text that was decided on.
@@ -133,14 +133,14 @@ def networks(
     Args:
         lists: The lists.
         texts: The decided text of each list.
-        weights: The weights of the columns.
+        choice: What decided.
         normaliser: Says which words are the same.
     """
     decided = []
     for every, text in zip(lists, texts, strict=True):
-        nbest = without_copies(every, weights_for(every, weights).weighted)
+        nbest = without_copies(every, choice.weighted)
         hypotheses = [hypothesis.text for hypothesis in nbest.hypotheses]
-        scores = combine(nbest, weights)
+        scores = combine(nbest, choice)
         decided.append(ConfusionNetwork(text, hypotheses, scores, normaliser))
     return decided
 
@@ -253,7 +253,7 @@ def uncalibrated(plan: Plan) -> Calibration:
     """Return posteriors as they are, with the scale of the plan's decision, or 1 where
     the decision has no scale.
     """
-    return Calibration(plan.decision_with(plan.weights).scale or 1.0)
+    return Calibration(plan.applied(plan.weights).decision.scale or 1.0)
 
 
 def correct(
@@ -310,7 +310,7 @@ def calibrate(
                 f"utterance {nbest.id}: no reference; confidences are calibrated on"
                 " lists with references"
             )
-    decided = networks(lists, texts, weights.of, normaliser)
+    decided = networks(lists, texts, weights, normaliser)
     right = _flags(lists, decided, normaliser)
     if right.all() or not right.any():
         raise UserError(
@@ -437,9 +437,8 @@ def same_words(plan: Plan) -> Normaliser:
 
 def decided_texts(plan: Plan, lists: Sequence[NbestList]) -> list[str]:
     """Return the text of each list that the plan and its weights decide on."""
-    decision = plan.decision_with(plan.weights)
-    force = plan.force_weights
-    return decide(plan.metric, lists, plan.weights, decision, force=force).texts
+    applied = plan.applied(plan.weights)
+    return decide(plan.metric, lists, applied, force=plan.force_weights).texts
 
 
 def calibrated(plan: Plan, dev: Sequence[NbestList]) -> Calibration:
@@ -467,7 +466,7 @@ def words_of(
         text: The text that was decided on.
         calibration: The calibration; None for posteriors as they are.
     """
-    (network,) = networks([nbest], [text], plan.weights.of, plan.metric.words or EXACT)
+    (network,) = networks([nbest], [text], plan.weights, plan.metric.words or EXACT)
     return (calibration or uncalibrated(plan)).words(network)
 
 
@@ -493,7 +492,7 @@ def confidences(
     as_they_are = uncalibrated(plan)
     calibration = calibrated(plan, dev) if dev else as_they_are
     texts = decided_texts(plan, lists)
-    decided = networks(lists, texts, plan.weights.of, same)
+    decided = networks(lists, texts, plan.weights, same)
     before = None
     after = None
     if all(nbest.references for nbest in lists):

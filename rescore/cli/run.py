@@ -139,8 +139,8 @@ def command(
     outputs.check_plain(prints_texts=not (writes or has_references))
     with options.scoring_progress(config, lists, dev) as progress:
         outcome = pipeline.run(lists, config, dev, lms.load, progress)
-    if reported and outcome.results.dev and dev is not None:
-        outcome.results.dev.metrics = _figures_on_dev(outcome)
+    if reported and outcome.results.tuning.has_figures and dev is not None:
+        outcome.results.dev = _figures_on_dev(outcome)
     reporting.write(outcome.results, paths[0])
     if lms.lm == (FASTER,) and _gained(outcome.results):
         log.info("%s", ADVICE)

@@ -19,7 +19,6 @@ from rescore.errors import OptionError
 from rescore.metrics.base import text_statistics
 from rescore.options import option, written_file
 from rescore.reports.figures import sign
-from rescore.reports.records import Dev
 from rescore.reports.summary import why_all_zero
 from rescore.tuning import Weights
 from rescore.tuning.curves import weight_curve, write_curve
@@ -103,23 +102,20 @@ def _found(metric: str, weights: Weights, counts: Mapping[str, float]) -> Iterat
         weights: The weights.
         counts: The counts of errors of the first pass.
     """
-    about = weights.tuned_for
-    assert about is not None
+    about = weights.tuning
     assert about.value is not None
     assert about.first_pass is not None
     tuned = dict(weights.weights)
     tuned.pop(FIRST_PASS, None)
     if weights.mixture:
         yield f"votes: {votes_of(weights.mixture)}"
-    elif not tuned and not (weights.options and weights.options.bonuses):
+    elif not tuned and not (about.options and about.options.bonuses):
         yield (
             "no column is tuned; --components or --column NAME also tunes scores in the"
             " lists"
         )
-    dev = Dev.of(weights)
-    decision = weights.decision.name
-    yield from why_all_zero(dev, weights.weights, metric, decision, counts)
-    yield from notes([weights.weights], weights.columns, about.with_all, about.value)
+    yield from why_all_zero(weights, metric, counts)
+    yield from notes([weights.weights], about.columns, about.with_all, about.value)
     line = f"{metric} {about.first_pass:.2f} -> {about.value:.2f}"
     if tuned:
         named = ", ".join(f"{name} {weight:.4g}" for name, weight in tuned.items())
@@ -127,7 +123,7 @@ def _found(metric: str, weights: Weights, counts: Mapping[str, float]) -> Iterat
         if about.low is not None:
             line += f" (the same from {about.low:.4g} to {about.high:.4g})"
     yield line + _decided_by(weights.decision)
-    yield from effective_weights(weights.toolkit, weights.weights)
+    yield from effective_weights(about.toolkit, weights.weights)
 
 
 def _decided_by(decision: Decision) -> str:

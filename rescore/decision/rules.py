@@ -1,180 +1,33 @@
-"""The combination of columns of scores into one score per hypothesis, and the rules
-that choose a text by these scores.
+"""The rules that choose a text by scores, or by the posteriors that scores make.
 
-Four words stand for four things:
+Three words stand for three things:
 
-    rule        a way to choose a text, such as mbr (`DecisionRule`)
-    decision    a rule with its options and the scale of posteriors (`Decision`)
-    decider     a decision on some lists, for one scale after another (`Decider`)
-    chooser     a rule that has seen its lists, with what it computes once (`Chooser`)
+    choice      what decides: weights, exclusions, a decision, votes (`choice.Choice`)
+    decision    a rule by its name, with its options and the scale of posteriors
+                (`Decision`)
+    rule        a way to choose a text, such as mbr (`DecisionRule`); a rule may hold
+                what it computes once for many scales in a `Chooser` of its own
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from rescore.columns import FIRST_PASS
-from rescore.decision.mixture import Mixture, mixture_scores
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.nbest import (
-    NbestList,
-    in_parts,
-    in_tie_order,
-    ranking,
-    tie_key,
-    without_copies,
-)
+from rescore.nbest import NbestList, without_copies
 from rescore.options import Declared, NoOptions, options_from_json, settings_of
-from rescore.pace import paced
 from rescore.parts import BEST, DECISIONS
 
 Floats = npt.NDArray[np.float64]
-LARGEST = float(np.finfo(np.float64).max)
-"""Combined scores are cut here, so that no weight makes a finite score infinite."""
-PAIRS = 1 << 16
-"""Pairs of hypotheses in the lists that are decided together, at most: what a rule
-computes once may grow with the square of a list's length.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class ListWeights:
-    """The weights, exclusions and votes that decide about one list."""
-
-    weights: Mapping[str, float]
-    """The weight of each column of scores."""
-    excluded: frozenset[str] = frozenset()
-    """Hypotheses of these origins may not win, nor vote."""
-    mixture: Mixture | None = None
-    """The votes of systems, which make the first pass; None if the list has its own
-    first pass.
-    """
-
-    @property
-    def weighted(self) -> list[str]:
-        """The columns whose weight is not 0."""
-        return [name for name, weight in self.weights.items() if weight]
-
-
-WeightsOf = Mapping[str, float] | Callable[[NbestList], ListWeights]
-"""The weight of each column; or a function that returns what decides about a list, if
-this depends on the list.
-"""
 Losses = Callable[[Metric, Sequence[NbestList]], Sequence[Any]]
 """A method `DecisionRule.losses`."""
-
-
-def weights_for(nbest: NbestList, weights: WeightsOf) -> ListWeights:
-    """Return what decides about one list."""
-    return weights(nbest) if callable(weights) else ListWeights(weights)
-
-
-def candidates(nbest: NbestList, excluded: Collection[str] = ()) -> NbestList:
-    """Return the list of the hypotheses that may win, in the order in which equals win.
-
-    Args:
-        nbest: The list.
-        excluded: Hypotheses of these origins may not win, unless there are no others.
-    """
-    allowed = []
-    for hypothesis in nbest.hypotheses:
-        if hypothesis.origin not in excluded:
-            allowed.append(hypothesis)
-    if 0 < len(allowed) < len(nbest.hypotheses):
-        nbest = replace(nbest, hypotheses=allowed)
-    return in_tie_order(nbest)
-
-
-def combine(nbest: NbestList, weights: WeightsOf) -> Floats:
-    """Return the weighted sum of the columns of a list.
-
-    A hypothesis with a score of -inf is impossible, also under a negative weight. So is
-    a hypothesis that may not win, unless no hypothesis may win. A column of weight 0
-    does not count, even where it is -inf. Sums beyond the largest float are cut to it.
-
-    Args:
-        nbest: The list.
-        weights: The weight of each column.
-
-    Returns:
-        Combined scores of shape (hypotheses,); -inf for impossible hypotheses.
-
-    Raises:
-        UserError: A column with a weight is absent.
-    """
-    list_weights = weights_for(nbest, weights)
-    combined = np.zeros(len(nbest.hypotheses))
-    impossible = np.zeros(len(combined), dtype=bool)
-    for name, weight in list_weights.weights.items():
-        if weight == 0:
-            continue
-        if name == FIRST_PASS and list_weights.mixture is not None:
-            scores = np.array(mixture_scores(list_weights.mixture, nbest))
-        else:
-            scores = np.array(nbest.column(name), dtype=np.float64)
-        impossible |= np.isneginf(scores)
-        # no -inf in the sum: -inf - -inf is NaN; it is set at the end
-        scores[impossible] = 0.0
-        with np.errstate(over="ignore"):
-            combined += weight * scores
-        np.clip(combined, -LARGEST, LARGEST, out=combined)
-    if list_weights.excluded:
-        excluded = np.array(
-            [
-                hypothesis.origin in list_weights.excluded
-                for hypothesis in nbest.hypotheses
-            ]
-        )
-        if not excluded.all():
-            impossible |= excluded
-    combined[impossible] = -np.inf
-    return combined
-
-
-def best(lists: Sequence[NbestList], weights: WeightsOf) -> list[int]:
-    """Return the index of the best hypothesis of each list, by `ranking`."""
-    return [ranking(nbest, combine(nbest, weights).tolist())[0] for nbest in lists]
-
-
-def sorted_by_score(
-    nbest: NbestList, weights: WeightsOf, choice: str | None = None
-) -> NbestList:
-    """Return the list with its hypotheses sorted by the combined score (`ranking`),
-    each of which has this score.
-
-    Args:
-        nbest: The list.
-        weights: The weight of each column.
-        choice: The text that the decision chose; None if it is the text with the best
-            score. Its hypothesis becomes the first, with a score above the best one. A
-            text that the list does not have changes nothing.
-    """
-    # A hypothesis that may not win has the least number: JSON has no minus infinity.
-    scores = np.maximum(combine(nbest, weights), -LARGEST).tolist()
-    order = ranking(nbest, scores)
-    chosen = [index for index in order if nbest.hypotheses[index].text == choice]
-    if chosen and chosen[0] != order[0]:
-        above = math.nextafter(scores[order[0]], math.inf)
-        scores[chosen[0]] = min(above, LARGEST)
-        order.remove(chosen[0])
-        order.insert(0, chosen[0])
-    is_sorted = order == sorted(order)
-    hypotheses = []
-    for index in order:
-        hypothesis = nbest.hypotheses[index]
-        rank = hypothesis.rank
-        if rank is None and not is_sorted:
-            # The rank keeps the toolkit's order: it decides between equals later, too.
-            rank = index
-        hypotheses.append(replace(hypothesis, rank=rank, combined=scores[index]))
-    return replace(nbest, hypotheses=hypotheses)
 
 
 def posteriors(scores_of_lists: Sequence[Floats], scale: float) -> list[Floats]:
@@ -430,92 +283,3 @@ class Decision:
         """The losses of a rule by expected loss; None for another rule."""
         rule = self.rule
         return rule.losses if rule.by_expected_loss else None
-
-    def texts(
-        self, metric: Metric | None, lists: Sequence[NbestList], weights: WeightsOf
-    ) -> list[str]:
-        """Return the text that is chosen for each list.
-
-        Args:
-            metric: The metric whose expected loss counts; None if there is none.
-            lists: The lists.
-            weights: The weights of columns.
-
-        Raises:
-            UserError: The rule needs a scale or a metric, and there is none.
-        """
-        texts: list[str] = []
-        stream: Iterable[NbestList] = lists
-        if self.uses_posteriors:  # Only these rules need a line about progress.
-            stream = paced(lists, "decided %d of %d lists")
-        for portion in in_parts(stream, PAIRS, _pairs):
-            texts += Decider(self, metric, portion, weights).texts(self.scale)
-        return texts
-
-
-def _pairs(nbest: NbestList) -> int:
-    """Return the number of pairs of hypotheses of a list."""
-    return len(nbest.hypotheses) ** 2
-
-
-def _samples_in_order(nbest: NbestList) -> NbestList:
-    """Return a list of samples in an order that does not depend on the order in which
-    they were drawn: of equals the decision takes the first.
-    """
-    order = sorted(nbest.hypotheses, key=lambda each: (*tie_key(each), each.text))
-    return replace(nbest, hypotheses=order)
-
-
-class Decider:
-    """One decision on some lists, for one scale after another.
-
-    Equal hypotheses with equal scores count once. If the scale of the decision is 0,
-    they are samples, and each of them counts.
-    """
-
-    def __init__(
-        self,
-        decision: Decision,
-        metric: Metric | None,
-        lists: Sequence[NbestList],
-        weights: WeightsOf,
-    ) -> None:
-        """Combine the scores of the lists, and make the chooser.
-
-        Args:
-            decision: The decision.
-            metric: The metric whose expected loss counts; None if there is none.
-            lists: The lists.
-            weights: The weights of columns.
-        """
-        self.decision = decision
-        self.lists: list[NbestList] = []
-        """The hypotheses that may win, in the order in which equals win."""
-        for nbest in lists:
-            list_weights = weights_for(nbest, weights)
-            allowed = candidates(nbest, list_weights.excluded)
-            allowed = decision.distinct(allowed, list_weights.weighted)
-            if decision.scale == 0:
-                allowed = _samples_in_order(allowed)
-            self.lists.append(allowed)
-        self.scores = [combine(nbest, weights) for nbest in self.lists]
-        self.chooser = decision.rule.chooser(self.lists, metric)
-
-    def texts(self, scale: float | None) -> list[str]:
-        """Return the text that is chosen for each list, by combined scores or by
-        posteriors.
-
-        Args:
-            scale: The scale of the posteriors; None for a rule that takes no scale.
-
-        Raises:
-            UserError: The rule needs a scale, and it is None.
-        """
-        if not self.decision.uses_posteriors:
-            return self.chooser.texts(self.scores)
-        if scale is None:
-            raise UserError(
-                f"{self.decision.name} needs the scale of posteriors; give --scale, or"
-                " tune it on dev lists"
-            )
-        return self.chooser.texts(posteriors(self.scores, scale))

@@ -118,8 +118,9 @@ class TokenBonus(Feature):
             return (), "refused"
         if wanted:
             return pseudo or at.models, "asked for"
-        if at.former_weights is not None and TOKENS in at.former_weights.columns:
-            known = at.former_weights.columns[TOKENS]
+        former = at.former_weights
+        if former is not None and TOKENS in former.tuning.columns:
+            known = former.tuning.columns[TOKENS]
             same = [lm for lm in at.models if lm.fingerprint == known.fingerprint]
             return same, "the weights were tuned with its tokens"
         if TOKENS in at.reported_lists.header.records:

@@ -18,7 +18,7 @@ from rescore.errors import UserError
 from rescore.metrics.alignment import align
 from rescore.metrics.base import SESSION, Metric
 from rescore.metrics.normalise import Normaliser
-from rescore.metrics.significance import Choice
+from rescore.metrics.significance import ScoredTexts
 from rescore.nbest import NbestList
 
 Segment = tuple[int, int]
@@ -41,7 +41,11 @@ class Mapsswe:
         return counts_words and metric.reads != SESSION
 
     def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice
+        self,
+        metric: Metric,
+        lists: Sequence[NbestList],
+        first: ScoredTexts,
+        second: ScoredTexts,
     ) -> float:
         """Return the two-sided p-value of the difference between two choices.
 

@@ -226,7 +226,7 @@ class ScoredText(NamedTuple):
     counts: Counts
 
 
-Choice = Sequence[ScoredText]
+ScoredTexts = Sequence[ScoredText]
 """The texts chosen from lists, one per list (or unit)."""
 
 
@@ -245,7 +245,11 @@ class Randomisation:
     """
 
     def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice
+        self,
+        metric: Metric,
+        lists: Sequence[NbestList],
+        first: ScoredTexts,
+        second: ScoredTexts,
     ) -> float:
         """Return the two-sided p-value of the difference between two choices.
 
@@ -267,7 +271,11 @@ class Bootstrap:
     by_units = True
 
     def p_value(
-        self, metric: Metric, lists: Sequence[NbestList], first: Choice, second: Choice
+        self,
+        metric: Metric,
+        lists: Sequence[NbestList],
+        first: ScoredTexts,
+        second: ScoredTexts,
     ) -> float:
         """Return the p-value of the difference between two choices.
 
@@ -331,8 +339,8 @@ class PairedTest:
         self,
         metric: Metric,
         lists: Sequence[NbestList],
-        first: Choice,
-        second: Choice,
+        first: ScoredTexts,
+        second: ScoredTexts,
         keys: Sequence[str] | None = None,
     ) -> float:
         """Return the two-sided p-value of the difference between two choices.
@@ -355,7 +363,7 @@ class PairedTest:
     def _units(
         self,
         lists: Sequence[NbestList],
-        *choices: Choice,
+        *choices: ScoredTexts,
         keys: Sequence[str] | None,
     ) -> list[list[ScoredText]]:
         """Return choices with the statistics of units and without their texts."""

@@ -18,14 +18,14 @@ from rapidfuzz.distance import Levenshtein
 from rescore.columns import FIRST_PASS, Role
 from rescore.dataset import Dataset
 from rescore.deciding import Decided, first_pass
+from rescore.decision.choice import candidates
 from rescore.decision.mixture import system_texts
-from rescore.decision.rules import candidates
 from rescore.lms.cards import FASTER
 from rescore.lms.foreign import is_foreign
 from rescore.metrics import Metric, Normaliser, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts, check_measurable
-from rescore.metrics.significance import Choice, PairedTest, paired_interval
+from rescore.metrics.significance import PairedTest, ScoredTexts, paired_interval
 from rescore.nbest import NbestList, own_indices, ranking
 from rescore.reports.figures import (
     FIRST,
@@ -200,7 +200,7 @@ def analyse(
         depths = by_depth(metric, figures.statistics, lists)
     analysis = Analysis(
         metric=metric.name,
-        signature=str(sign(metric, lists, decided.weights, decided.decision, test)),
+        signature=str(sign(metric, lists, decided.weights, test)),
         by_depth=depths,
         moves=_moves(metric, first, figures.of(texts)),
         outlook=outlook(metric, decided, test),
@@ -227,7 +227,7 @@ def system_rows(figures: Figures) -> list[MeasuredRow]:
 
 
 def best_system(
-    figures: Figures, systems: Sequence[MeasuredRow], chosen: Choice
+    figures: Figures, systems: Sequence[MeasuredRow], chosen: ScoredTexts
 ) -> MeasuredRow:
     """Return the row of the best system.
 
@@ -295,9 +295,9 @@ def outlook(
     """
     lists = decided.lists
     weights = decided.weights
-    flatters = weights.tuned.is_on(lists)
-    if weights.sorted_excluded:
-        lists = [candidates(nbest, weights.of(nbest).excluded) for nbest in lists]
+    flatters = weights.tuning.is_on(lists)
+    if weights.excluded:
+        lists = [candidates(nbest, weights.excluded) for nbest in lists]
     figures = Figures(metric, lists, test)
     first = figures.of(first_pass(lists).texts)
     chosen = figures.of(decided.texts)
@@ -410,7 +410,7 @@ def _next_step_of_votes(outlook: Outlook, weights: Weights) -> str:
         outlook: The figures.
         weights: The weights that decided.
     """
-    if not weights.tuned.digest:
+    if not weights.tuning.digest:
         return "tune the votes: give --weights FILE of `rescore tune`"
     if outlook.gain <= 0:
         return "other systems: tuned votes do not help here"
@@ -461,7 +461,7 @@ def by_depth(
     return [Depth(n, value(metric, total)) for n, total in enumerate(sums, start=1)]
 
 
-def _moves(metric: Metric, first: Choice, reranked: Choice) -> Changes:
+def _moves(metric: Metric, first: ScoredTexts, reranked: ScoredTexts) -> Changes:
     """Return how many utterances changed, and how many of them for the better."""
     directions = []
     for old, new in zip(first, reranked, strict=True):

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from rescore.columns import Column
+from rescore.reports.figures import signed
 from rescore.reports.outputs import MeasuredOutputs, Output
 from rescore.reports.records import CHOICES, MetricResult, Record
 from rescore.reports.summary import REFERENCE_SIZES
-from rescore.signature import DIGITS, Signature, parse
+from rescore.signature import DIGITS, Signature
 from rescore.styles import figure, text
 
 COMPARABLE = ("metric", "settings", "decision", "test")
@@ -112,8 +113,8 @@ def _output_figures(
         name = f"{after.name}, {old.metric}"
         value = figure(_value(after.value))
         yield Finding(name, "missing", value, "changed", "not in the golden file")
-    different = differences(parse(old.signature), parse(new.signature))
-    settings = _shown(parse(old.signature).settings)
+    different = differences(old.signed, new.signed)
+    settings = _shown(old.conditions.settings)
     yield _same(
         f"settings of {old.metric}", *different.pop("settings", (settings, settings))
     )
@@ -185,17 +186,17 @@ def _dev_figures(golden: Record, now: Record, tolerance: float) -> Iterator[Find
     dev lists.
     """
     name = "dev.reranked"
-    before = golden.dev
-    after = now.dev
-    if before is None:
+    before = golden.tuning
+    after = now.tuning
+    if before.value is None:
         return
-    if after is None:
-        was = figure(before.reranked)
+    if after.value is None:
+        was = figure(before.value)
         yield Finding(name, was, "not tuned", "changed", "no dev lists")
         return
     higher_is_better = golden.metrics[0].higher_is_better
-    finding = _moved(name, before.reranked, after.reranked, higher_is_better, tolerance)
-    same_number = before.utterances == after.utterances
+    finding = _moved(name, before.value, after.value, higher_is_better, tolerance)
+    same_number = before.lists == after.lists
     if not same_number or before.first_pass != after.first_pass:
         finding = replace(finding, verdict="changed", note="other dev lists")
     yield finding
@@ -235,10 +236,10 @@ def _settings(
         yield _same(name, getattr(golden, name), getattr(now, name))
     for old, new in pairs:
         if old.metric != golden.metric:
-            before = _shown(parse(old.signature).settings)
-            after = _shown(parse(new.signature).settings)
+            before = _shown(old.conditions.settings)
+            after = _shown(new.conditions.settings)
             yield _same(f"{old.metric}.settings", before, after)
-    different = differences(parse(golden.signature), parse(now.signature))
+    different = differences(_signed(golden), _signed(now))
     different.pop("metric", None)  # compared above, with the counts
     for name in COMPARABLE[1:]:
         yield _same(name, *different.pop(name, ("", "")))
@@ -249,6 +250,12 @@ def _settings(
             different.pop(name, None)
     for name, values in different.items():
         yield Finding(name, *values, "changed", "not a failure by itself")
+
+
+def _signed(results: Record) -> Signature:
+    """Return the signature that the records of the first metric make."""
+    measured = results.metrics[0]
+    return signed(measured.metric, results.choice, results.columns, measured.conditions)
 
 
 def _chosen(results: Record) -> tuple[object, ...]:
@@ -317,9 +324,18 @@ def differences(first: Signature, second: Signature) -> dict[str, tuple[str, str
             continue
         old = getattr(first, entry.name)
         new = getattr(second, entry.name)
-        if old != new:
+        if _rounded(old) != _rounded(new):
             different[entry.name] = (_shown(old), _shown(new))
     return different
+
+
+def _rounded(value: object) -> object:
+    """Return the value of a field as signatures show it: more digits of a weight or a
+    scale differ between machines.
+    """
+    if isinstance(value, Mapping):
+        return {name: _shown(item) for name, item in value.items()}
+    return _shown(value)
 
 
 def _shown(value: object) -> str:

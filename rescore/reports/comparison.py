@@ -16,7 +16,7 @@ from rescore.errors import counted
 from rescore.files import opened
 from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value, warn_of_texts
-from rescore.metrics.significance import Choice, PairedTest
+from rescore.metrics.significance import PairedTest, ScoredTexts
 from rescore.nbest import NbestList
 from rescore.parts import STYLES
 from rescore.reports import groups
@@ -45,7 +45,6 @@ from rescore.reports.markup import (
     signature_lines,
 )
 from rescore.reports.outputs import warn_of_few
-from rescore.reports.records import Dev
 from rescore.reports.summary import why_all_zero
 from rescore.styles import figure, marked_worse, p_value
 from rescore.tuning.phrases import bonus_phrases, notes
@@ -333,7 +332,7 @@ def baseline_of(lists: Sequence[NbestList]) -> str:
 
 
 def _add_p_values(
-    result: Comparison, figures: Figures, texts: Mapping[str, Choice]
+    result: Comparison, figures: Figures, texts: Mapping[str, ScoredTexts]
 ) -> None:
     """Test each row against the row that it is compared with."""
 
@@ -356,7 +355,7 @@ def _add_p_values(
 
 
 def _mark_as_good(
-    result: Comparison, figures: Figures, texts: Mapping[str, Choice]
+    result: Comparison, figures: Figures, texts: Mapping[str, ScoredTexts]
 ) -> None:
     """Find the rows whose value is the best one, or does not differ significantly from
     it.
@@ -395,13 +394,10 @@ def _notes(weights: Weights, metric: Metric, counts: Mapping[str, float]) -> lis
         metric: The metric that they were tuned for.
         counts: The counts of errors of the first pass.
     """
-    dev = Dev.of(weights)
-    with_all = dev.with_all if dev else None
-    reached = dev.reranked if dev else None
-    decision = weights.decision.name
+    tuning = weights.tuning
     return [
-        *notes([weights.weights], weights.columns, with_all, reached),
-        *why_all_zero(dev, weights.weights, metric.name, decision, counts),
+        *notes([weights.weights], tuning.columns, tuning.with_all, tuning.value),
+        *why_all_zero(weights, metric.name, counts),
     ]
 
 

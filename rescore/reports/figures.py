@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
-from rescore.decision import Decision
+from rescore.columns import Column
 from rescore.errors import UserError
 from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import (
@@ -26,14 +26,14 @@ from rescore.metrics.base import (
 )
 from rescore.metrics.cached import remembered
 from rescore.metrics.significance import (
-    Choice,
     PairedTest,
     ScoredText,
+    ScoredTexts,
     confidence_interval,
 )
 from rescore.nbest import NbestList, content_key, own_indices, tie_order
 from rescore.options import Declared, option
-from rescore.signature import Signature, column_records, content
+from rescore.signature import Conditions, Signature, column_records, content
 from rescore.styles import UNDEFINED, figure
 from rescore.tuning.weights import Weights
 from rescore.version import VERSION
@@ -210,7 +210,7 @@ class Figures:
         """The metric of the best hypotheses, in percent."""
         return self.value(self.at(self.oracle_indices()))
 
-    def value(self, choice: Choice) -> float:
+    def value(self, choice: ScoredTexts) -> float:
         """Return the metric of a choice, in percent."""
         return value(self.metric, summed(choice))
 
@@ -219,7 +219,7 @@ class Figures:
         """The key of each list by which units are ordered; it takes a moment."""
         return list(map(content_key, self.lists))
 
-    def by_unit(self, choice: Choice) -> Sequence[Counts]:
+    def by_unit(self, choice: ScoredTexts) -> Sequence[Counts]:
         """Return the statistics of each unit that is exchanged or drawn
         (`PairedTest.by_unit`).
 
@@ -229,7 +229,7 @@ class Figures:
         rows = [text.counts for text in choice]
         return self.test.by_unit(self.lists, rows, self._keys)
 
-    def p_value(self, first: Choice, second: Choice) -> float:
+    def p_value(self, first: ScoredTexts, second: ScoredTexts) -> float:
         """Return the p-value of the difference between two choices.
 
         Args:
@@ -241,8 +241,8 @@ class Figures:
     def row(
         self,
         name: str,
-        choice: Choice,
-        against: Choice | None = None,
+        choice: ScoredTexts,
+        against: ScoredTexts | None = None,
         interval: bool = True,
     ) -> MeasuredRow:
         """Return the figures of a choice.
@@ -271,7 +271,7 @@ class Figures:
         return row
 
 
-def summed(texts: Choice) -> Counts:
+def summed(texts: ScoredTexts) -> Counts:
     """Return the statistics (k,) of a set of texts: the sum over the texts."""
     return np.asarray(np.sum([chosen.counts for chosen in texts], axis=0))
 
@@ -280,7 +280,6 @@ def sign(
     metric: Metric | None,
     lists: Sequence[NbestList],
     weights: Weights,
-    decide: Decision | None = None,
     test: PairedTest | None = None,
     objective: Metric | None = None,
     in_folds: bool = False,
@@ -290,8 +289,7 @@ def sign(
     Args:
         metric: The metric; None for a choice without figures.
         lists: The lists.
-        weights: The weights.
-        decide: The decision rule; None for the rule that belongs to the weights.
+        weights: The weights, with their decision.
         test: The significance test; None for figures without a test.
         objective: The metric whose expected loss the decision takes, and that the
             weights of folds were tuned for; None for the metric of the figures.
@@ -301,7 +299,7 @@ def sign(
         UserError: A column comes from one model in some lists and from another model in
             other lists.
     """
-    decide = decide or weights.decision
+    decision = weights.decision
     name = "none"
     settings: dict[str, str] = {}
     versions = {"rescore": VERSION}
@@ -309,25 +307,52 @@ def sign(
         name = metric.name
         settings = settings_on(metric, lists)
         versions |= metric.versions
-    tuned = weights.tuned if in_folds else weights.tuned.of_all
+    if not in_folds:
+        weights = replace(weights, tuning=weights.tuning.of_all)
     used = None
-    if in_folds or decide.losses is not None:
+    if in_folds or decision.losses is not None:
         used = objective
-    return Signature(
-        metric=name,
-        settings=settings,
-        weights=weights.weights | weights.votes,
-        columns=column_records(lists, weights.weights),
-        excluded=weights.sorted_excluded,
-        decision=decide.name,
-        scale=decide.scale,
-        deciding=decide.for_signature,
+    conditions = Conditions(
+        settings,
         objective=_objective(used, name, settings, lists),
-        votes=weights.mixture.votes_from if weights.mixture else None,
-        tuned=tuned.signature,
         lists=content(lists, weights.weights),
         test=test.signature if test else None,
         versions=versions,
+    )
+    return signed(name, weights, column_records(lists, weights.weights), conditions)
+
+
+def signed(
+    metric: str,
+    weights: Weights,
+    columns: Mapping[str, Column],
+    conditions: Conditions,
+) -> Signature:
+    """Return the signature that records make.
+
+    Args:
+        metric: The name of the metric.
+        weights: What decided, with the record of its tuning.
+        columns: The record of each column that has a weight.
+        conditions: How the figure was measured.
+    """
+    decision = weights.decision
+    return Signature(
+        metric=metric,
+        settings=conditions.settings,
+        weights=weights.weights | weights.votes,
+        columns=columns,
+        excluded=weights.sorted_excluded,
+        decision=decision.name,
+        scale=decision.scale,
+        deciding=decision.for_signature,
+        objective=conditions.objective,
+        votes=weights.mixture.votes_from if weights.mixture else None,
+        tuned=weights.tuning.signature,
+        lists=conditions.lists,
+        test=conditions.test,
+        form=conditions.form,
+        versions=conditions.versions,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,11 @@ import msgspec
 from rescore.errors import UserError
 from rescore.files import name_of_set, parsed, read_json
 from rescore.parts import METRICS
+from rescore.reports import former
 from rescore.reports.outputs import MeasuredOutputs
 from rescore.reports.records import CHOICES, SCHEMA, MetricResult, Record
 from rescore.reports.results import Results
-from rescore.signature import parse
+from rescore.tuning.weights import OF_TEXTS
 
 
 def schema() -> dict[str, Any]:
@@ -60,12 +61,10 @@ def read_outputs(path: Path) -> list[MeasuredOutputs] | None:
         metric = METRICS.known(str(record["metric"]))
         if metric:
             record.setdefault("higher_is_better", METRICS[metric].higher_is_better)
-        report = parsed(record, MeasuredOutputs, str(path))
-        try:
-            parse(report.signature)
-        except UserError as error:
-            raise UserError(f"{path}: {error}") from None
-        reports.append(report)
+        if "conditions" not in record:
+            signature = str(record["signature"])
+            record["conditions"] = former.conditions(signature, str(path))
+        reports.append(parsed(record, MeasuredOutputs, str(path)))
     return reports
 
 
@@ -101,8 +100,7 @@ def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]
             Record(
                 utterances=outputs[0].utterances,
                 hypotheses=0,
-                weights={},
-                origin="",
+                choice=OF_TEXTS,
                 signature=reports[0].signature,
                 dataset=dataset,
                 system=outputs[place].name,
@@ -131,6 +129,7 @@ def _as_result(report: MeasuredOutputs, place: int) -> MetricResult:
         sentence_errors={},
         intervals={},
         signature=report.signature,
+        conditions=report.conditions,
         first_output=first.name,
     )
     for choice, measured in (("first_pass", first), ("reranked", row)):
@@ -139,6 +138,11 @@ def _as_result(report: MeasuredOutputs, place: int) -> MetricResult:
         if measured.interval is not None:
             result.intervals[choice] = measured.interval
     return result
+
+
+def is_results(values: Mapping[str, Any]) -> bool:
+    """Return whether values are of a results file, of today or of a former version."""
+    return values.get("schema") in (SCHEMA, former.SCHEMA)
 
 
 def read(path: Path) -> Results:
@@ -153,14 +157,17 @@ def read(path: Path) -> Results:
     """
     values = read_json(path)
     stated = values.get("schema") if isinstance(values, dict) else None
-    if stated != SCHEMA:
+    if not isinstance(values, dict) or not is_results(values):
         raise UserError(
             f"{path}: not a results file (its schema is {stated!r}, not {SCHEMA!r});"
             " give a file of `rescore run --report` or `rescore rerank"
             " --report` (`rescore check` also compares two files of `rescore eval"
             " --report`)"
         )
-    results = parsed(_with_undefined(values), Results, str(path))
+    values = _with_undefined(values)
+    if stated == former.SCHEMA:
+        values = former.as_today(values, str(path))
+    results = parsed(values | {"schema": SCHEMA}, Results, str(path))
     if not results.metrics:
         raise UserError(f"{path}: has no figures; the lists had no references")
     for measured in results.metrics:
@@ -169,13 +176,6 @@ def read(path: Path) -> Results:
                 f"{path}: {measured.metric}: a figure or a count is missing; write it"
                 " again with --report"
             )
-    signatures = [results.signature]
-    signatures += [measured.signature for measured in results.metrics]
-    try:
-        for signature in signatures:
-            parse(signature)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from None
     return results
 
 

@@ -321,6 +321,8 @@ def _plain(value: Any) -> Any:
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
+    if isinstance(value, frozenset):
+        return sorted(value)
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

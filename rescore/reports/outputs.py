@@ -21,12 +21,11 @@ from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList, content_hash, hash_of_set, with_left_out
 from rescore.parts import TESTS
 from rescore.reports.details import details
-from rescore.reports.figures import SHORT, Figures, MeasuredRow, sign
+from rescore.reports.figures import SHORT, Figures, MeasuredRow, sign, signed
 from rescore.reports.groups import Groups, grouped, render
-from rescore.signature import number_of
+from rescore.signature import Conditions, Signature, number_of
 from rescore.styles import figure, p_value, text
-from rescore.tuning.tuned import Tuned, TunedBy
-from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
+from rescore.tuning.weights import FIRST_PASS_ALONE, OF_TEXTS, Weights
 
 log = logging.getLogger(__name__)
 
@@ -116,12 +115,30 @@ class MeasuredOutputs:
     """Whether a higher value is the better one."""
     systems: list[Output]
     """Each output; p-values are against the first output."""
+    conditions: Conditions
+    """How the metric was measured."""
     test: str | None = None
     """The significance test and its settings; of a single output what intervals draw,
     None for utterances.
     """
     groups: Groups | None = None
     """Figures of groups of utterances; None if nothing is grouped."""
+
+    @property
+    def signed(self) -> Signature:
+        """The signature that the record makes."""
+        have_choices = [output.oracle is not None for output in self.systems]
+        return signed(self.metric, _deciding(have_choices), {}, self.conditions)
+
+
+def _deciding(have_choices: Sequence[bool]) -> Weights:
+    """Return what decided outputs.
+
+    Args:
+        have_choices: Whether each output has lists of several hypotheses. Nobody knows
+            how other texts were chosen.
+    """
+    return FIRST_PASS_ALONE if all(have_choices) else OF_TEXTS
 
 
 NamedLists = tuple[str, Sequence[NbestList]]
@@ -154,10 +171,7 @@ def compare_outputs(
     have_choices = [
         any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs
     ]
-    # Nobody knows how a text was chosen: only lists have weights.
-    weights = Weights({}, Tuned(TunedBy.TEXTS))
-    if all(have_choices):
-        weights = FIRST_PASS_ALONE
+    weights = _deciding(have_choices)
     used = _test_of(test, len(outputs))
     signature = replace(
         sign(metric, base_lists, weights), test=used, lists=_content(outputs)
@@ -180,7 +194,13 @@ def compare_outputs(
     if by is not None:
         groups = grouped(by, [metric], base_lists, texts_of_output)
     return MeasuredOutputs(
-        metric.name, str(signature), metric.higher_is_better, measured, used, groups
+        metric.name,
+        str(signature),
+        metric.higher_is_better,
+        measured,
+        signature.conditions,
+        used,
+        groups,
     )
 
 

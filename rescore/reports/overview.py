@@ -32,7 +32,6 @@ from rescore.reports.markup import (
     signature_lines,
 )
 from rescore.reports.records import MetricResult, Record
-from rescore.signature import parse
 from rescore.styles import figure, marked_worse, one_line, p_value
 
 LAYOUTS = ("espnet", "paper")
@@ -194,16 +193,16 @@ def with_dev(results: Sequence[Record]) -> Iterator[Record]:
     names = _names_of_dev(results)
     known: list[tuple[str, str | None, list[MetricResult]]] = []
     for run in results:
-        dev = run.dev
-        if dev is not None and dev.metrics:
-            key = (dev.source, run.system, dev.metrics)
+        source = run.tuning.name
+        if run.dev:
+            key = (source, run.system, run.dev)
             if key not in known:
                 known.append(key)
                 yield replace(
                     run,
-                    dataset=names[dev.source],
-                    metrics=dev.metrics,
-                    utterances=dev.utterances,
+                    dataset=names[source],
+                    metrics=run.dev,
+                    utterances=run.tuning.lists,
                     ref_words=None,
                     groups=None,
                     on_tuning_lists=True,
@@ -215,7 +214,7 @@ def _names_of_dev(results: Sequence[Record]) -> dict[str, str]:
     """Return the name of the dev lists of each source: the file without its ending, or
     its path where other lists have this name.
     """
-    sources = dict.fromkeys(run.dev.source for run in results if run.dev)
+    sources = dict.fromkeys(run.tuning.name for run in results if run.dev)
     names = {source: name_of_set(_first(source)) for source in sources}
     times = Counter(names.values())
     tests = {run.dataset for run in results}
@@ -499,7 +498,7 @@ def _datasets(results: Sequence[Record]) -> list[str | None]:
 def _settings(run: Record) -> Iterator[tuple[tuple[str, str], str]]:
     """Yield the metric and the name of each setting, and its value."""
     for figures in run.metrics:
-        for name, value in parse(figures.signature).settings.items():
+        for name, value in figures.conditions.settings.items():
             yield (figures.metric, name), value
 
 

@@ -9,14 +9,13 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from rescore.columns import Column
-from rescore.decision.mixture import Mixture
 from rescore.errors import counted
 from rescore.metrics.base import is_better
-from rescore.parts import BEST
 from rescore.reports.figures import FIRST, MIXTURE, SIGNIFICANT, MeasuredRow
 from rescore.reports.groups import Groups
-from rescore.tuning.components import ToolkitScore
-from rescore.tuning.weights import FoldWeights, Unproven, Weights
+from rescore.signature import Conditions
+from rescore.tuning.record import Tuning
+from rescore.tuning.weights import Weights
 
 
 def described(text: str) -> Any:
@@ -85,6 +84,10 @@ class MetricResult:
         described("95 % confidence intervals, by bootstrap."),
     ]
     signature: Annotated[str, described("All that is needed to get the figures again.")]
+    conditions: Annotated[
+        Conditions,
+        described("How the metric was measured: what signature says beside choice."),
+    ]
     own_oracle: Annotated[
         float | None,
         described(
@@ -157,79 +160,8 @@ class MetricResult:
         )
 
 
-SCHEMA = "rescore/results/3"
+SCHEMA = "rescore/results/4"
 """The schema of a results file; the number changes where old readers would fail."""
-
-
-@dataclass(slots=True)
-class Dev:
-    """Where the weights were tuned, and what they gave there."""
-
-    source: Annotated[str, described("Path or name of the lists.")]
-    utterances: Annotated[int, described("Number of dev lists.")]
-    first_pass: Annotated[float, described("The metric of the first pass, in percent.")]
-    reranked: Annotated[
-        float, described("The metric with the tuned weights, in percent.")
-    ]
-    low: Annotated[
-        float | None,
-        described("Lowest value of a single weight that is as good on dev."),
-    ] = None
-    high: Annotated[
-        float | None,
-        described("Highest value of a single weight that is as good on dev."),
-    ] = None
-    with_all: Annotated[
-        float | None,
-        described(
-            "The metric with the weights of all columns, in percent; null unless"
-            " columns were left out."
-        ),
-    ] = None
-    unproven: Annotated[
-        Unproven | None, described("The tested weights, if no gain was significant.")
-    ] = None
-    fold_weights: Annotated[
-        tuple[FoldWeights, ...],
-        described("The weights of each fold, tuned on the other folds."),
-    ] = ()
-    metrics: Annotated[
-        list[MetricResult], described("Figures on dev, for tables with both sets.")
-    ] = field(default_factory=list)
-
-    @classmethod
-    def of(cls, weights: Weights, held_out: MetricResult | None = None) -> Dev | None:
-        """Return what weights record of their tuning; None for weights that were given.
-
-        Args:
-            weights: The weights.
-            held_out: The figures of the texts that folds decided, in place of figures
-                of the weights of all lists.
-        """
-        about = weights.tuned_for
-        if about is None or about.utterances is None:
-            return None
-        if about.first_pass is None or about.value is None:
-            return None
-        if held_out is not None:
-            return cls(
-                source=weights.tuned.name,
-                utterances=about.utterances,
-                first_pass=held_out.first_pass,
-                reranked=held_out.reranked,
-                unproven=weights.unproven,
-                fold_weights=weights.fold_weights,
-            )
-        return cls(
-            source="all lists" if weights.fold_weights else weights.tuned.name,
-            utterances=about.utterances,
-            first_pass=about.first_pass,
-            reranked=about.value,
-            low=about.low,
-            high=about.high,
-            with_all=about.with_all,
-            unproven=weights.unproven,
-        )
 
 
 @dataclass(slots=True, repr=False)
@@ -240,11 +172,13 @@ class Record:
 
     utterances: Annotated[int, described("Number of test lists.")]
     hypotheses: Annotated[int, described("Number of hypotheses in the test lists.")]
-    weights: Annotated[
-        dict[str, float],
-        described("The weight of each column of scores, word or token."),
+    choice: Annotated[
+        Weights,
+        described(
+            "What decided: weights, origins that may not win, decision, votes; and"
+            " under tuning where they come from."
+        ),
     ]
-    origin: Annotated[str, described("Where the weights come from, in words.")]
     signature: Annotated[str, described("All that is needed to get the figures again.")]
     schema: Annotated[str, described("Format and version of this file.")] = SCHEMA
     dataset: Annotated[str | None, described("Name of the test lists in tables.")] = (
@@ -254,10 +188,6 @@ class Record:
     columns: Annotated[
         dict[str, Column], described("The models that gave the columns.")
     ] = field(default_factory=dict)
-    excluded: Annotated[
-        list[str], described("Origins of hypotheses that may not win.")
-    ] = field(default_factory=list)
-    mixture: Annotated[Mixture | None, described("The votes of systems.")] = None
     metrics: Annotated[
         list[MetricResult],
         described("Figures of each metric; weights are tuned for the first metric."),
@@ -266,9 +196,9 @@ class Record:
         int | None, described("Number of words in the (first) references.")
     ] = None
     dev: Annotated[
-        Dev | None,
-        described("Where the weights were tuned; null where they were given."),
-    ] = None
+        list[MetricResult],
+        described("Figures of the dev lists, for tables with both sets."),
+    ] = field(default_factory=list)
     on_tuning_lists: Annotated[
         bool, described("Whether the weights were tuned on the test lists themselves.")
     ] = False
@@ -276,15 +206,6 @@ class Record:
         int,
         described("Number of utterances whose text differs from the first pass."),
     ] = 0
-    decision: Annotated[str, described("How a text was chosen from each list.")] = BEST
-    scale: Annotated[
-        float | None,
-        described("Scale of the posteriors exp(scale * score); used by mbr and rover."),
-    ] = None
-    deciding: Annotated[
-        dict[str, str],
-        described("Options of the decision that differ from their defaults."),
-    ] = field(default_factory=dict)
     seconds: Annotated[
         float, described("Seconds of scoring, tuning and evaluation together.")
     ] = 0.0
@@ -296,16 +217,22 @@ class Record:
         dict[str, float],
         described("Value of each metric without the bonus of listed words."),
     ] = field(default_factory=dict)
-    toolkit: Annotated[
-        ToolkitScore | None,
-        described("The first pass as a sum of its components, if they were tuned."),
-    ] = None
     groups: Annotated[
         Groups | None, described("Figures of groups of utterances (--by).")
     ] = None
     plan: Annotated[list[str], described("Choices of the plan, and why.")] = field(
         default_factory=list
     )
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """The weight of each column of scores."""
+        return self.choice.weights
+
+    @property
+    def tuning(self) -> Tuning:
+        """Where the weights come from."""
+        return self.choice.tuning
 
     @property
     def main(self) -> MetricResult | None:
@@ -324,12 +251,7 @@ class Record:
         """
         if self.main:
             return self.main.baseline
-        return MIXTURE if self.mixture else FIRST
-
-    @property
-    def is_best(self) -> bool:
-        """Whether the best score chose the texts."""
-        return self.decision == BEST
+        return MIXTURE if self.choice.mixture else FIRST
 
     @property
     def first_pass(self) -> float | None:

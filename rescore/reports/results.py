@@ -34,7 +34,7 @@ from rescore.reports.groups import as_html, grouped, reference_words
 from rescore.reports.markup import as_frame, checked_name, html, write_json
 from rescore.reports.outputs import warn_of_few
 from rescore.reports.overview import render_overview
-from rescore.reports.records import Dev, MetricResult, Record
+from rescore.reports.records import MetricResult, Record
 from rescore.reports.summary import cells, render
 from rescore.signature import Signature, column_records
 from rescore.styles import figure
@@ -150,31 +150,25 @@ def evaluate(
             default.
         by: What the figures of groups are grouped by; None for no groups.
     """
-    lists, weights, decision = decided.lists, decided.weights, decided.decision
+    lists = decided.lists
+    weights = decided.weights
     first_pass = decided.first_pass_texts
     objective = metrics[0] if metrics else None
     has_folds = decided.in_folds is not None
+    if not has_folds:
+        weights = replace(weights, tuning=weights.tuning.of_all)
     if not any(nbest.references for nbest in lists):
         metrics = ()
     metric = metrics[0] if metrics else None
     results = Results(
         utterances=len(lists),
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
-        weights=weights.weights,
+        choice=weights,
         columns=column_records(lists, weights.weights),
-        excluded=list(weights.sorted_excluded),
-        mixture=weights.mixture,
-        toolkit=weights.toolkit,
-        origin=str(weights.tuned),
-        on_tuning_lists=not has_folds and weights.tuned.is_on(lists),
-        signature=str(
-            sign(metric, lists, weights, decision, test, objective, has_folds)
-        ),
-        decision=decision.name,
-        scale=decision.scale,
-        deciding=decision.for_signature,
+        on_tuning_lists=not has_folds and weights.tuning.is_on(lists),
+        signature=str(sign(metric, lists, weights, test, objective, has_folds)),
         changed=_changed(first_pass, decided.texts),
-        system=system_name(weights, decision.name),
+        system=system_name(weights, weights.decision.name),
     )
 
     def rows() -> list[dict[str, Any]]:
@@ -185,7 +179,7 @@ def evaluate(
     results.details = rows
     equal = _by_equal_votes(objective, decided) if metrics else None
     for each in metrics:
-        signature = sign(each, lists, weights, decision, test, objective, has_folds)
+        signature = sign(each, lists, weights, test, objective, has_folds)
         measured = figures_of(
             each, lists, first_pass, decided.texts, signature, test, equal
         )
@@ -198,10 +192,30 @@ def evaluate(
     if test is not None and metrics:
         warn_of_few(test, metrics[0], lists)
     results.unboosted = _unboosted(metrics, decided)
-    results.dev = Dev.of(weights, results.main if has_folds else None)
+    if has_folds and results.main:
+        results.choice = _held_out(weights, results.main)
     if results.main:
         results.ref_words = _reference_words(results.main, lists)
     return results
+
+
+def _held_out(weights: Weights, measured: MetricResult) -> Weights:
+    """Return the weights of a set in folds, whose record has the figures of the texts
+    that folds decided, in place of the figures of the weights of all lists.
+
+    Args:
+        weights: The weights of all lists.
+        measured: The figures of the texts.
+    """
+    tuning = replace(
+        weights.tuning,
+        first_pass=measured.first_pass,
+        value=measured.reranked,
+        low=None,
+        high=None,
+        with_all=None,
+    )
+    return replace(weights, tuning=tuning)
 
 
 def _by_equal_votes(metric: Metric | None, decided: Decided) -> list[str] | None:
@@ -217,8 +231,7 @@ def _by_equal_votes(metric: Metric | None, decided: Decided) -> list[str] | None
     weights = _with_equal_votes(decided.weights)
     if in_folds is not None:
         in_folds = in_folds.changed(_with_equal_votes)
-    by_equal = decide(metric, decided.lists, weights, decided.decision, in_folds)
-    return by_equal.texts
+    return decide(metric, decided.lists, weights, in_folds).texts
 
 
 def _has_equal_votes(weights: Weights) -> bool:
@@ -264,9 +277,7 @@ def _unboosted(metrics: Sequence[Metric], decided: Decided) -> dict[str, float]:
     """Return the metrics without the bonus of listed words, if they have one."""
     if not metrics or decided.in_folds or not decided.weights.weighs(LISTED):
         return {}
-    plain = decide(
-        metrics[0], decided.lists, decided.weights.without(LISTED), decided.decision
-    )
+    plain = decide(metrics[0], decided.lists, decided.weights.without(LISTED))
     return {each.name: text_value(each, plain.lists, plain.texts) for each in metrics}
 
 
@@ -357,6 +368,7 @@ def figures_of(
         sentence_errors={},
         intervals={},
         signature=str(signature),
+        conditions=signature.conditions,
         best_system=system,
         own_oracle=own_oracle,
         systems=systems,

@@ -14,7 +14,7 @@ from rescore.metrics import Metric
 from rescore.parts import METRICS
 from rescore.reports import groups
 from rescore.reports.figures import FIRST, SHORT, MeasuredRow
-from rescore.reports.records import Dev, MetricResult, Record
+from rescore.reports.records import MetricResult, Record
 from rescore.styles import figure, p_phrase, text
 from rescore.tuning.phrases import (
     another_lm,
@@ -23,6 +23,8 @@ from rescore.tuning.phrases import (
     notes,
     why_zero,
 )
+from rescore.tuning.record import Tuning
+from rescore.tuning.weights import Weights
 
 REFERENCE_SIZES = ("ref_words", "ref_characters")
 """Counts that are the same in all rows, so that tables leave them out."""
@@ -167,7 +169,7 @@ def render(results: Record) -> str:
             lines.append("")
         lines += [text(cells(measured)), "", gain(measured)]
     for number, measured in enumerate(results.metrics):
-        is_objective = number == 0 and results.dev is not None
+        is_objective = number == 0 and results.tuning.has_figures
         lines += worse(measured, is_objective, is_first=number == 0)
     group_table = groups.render(results.groups)
     if group_table is not None:
@@ -201,13 +203,14 @@ def change_of(number: int, baseline: str) -> str:
 
 def _decision(results: Record) -> Iterator[str]:
     """Yield the decision with its options and its scale, where it has any."""
-    how = [
-        f"{name.replace('-', ' ')} {value}" for name, value in results.deciding.items()
-    ]
-    if results.scale is not None:
-        how.append(f"posteriors exp({results.scale:.4g} * score)")
+    decision = results.choice.decision
+    how = []
+    for name, value in decision.for_signature.items():
+        how.append(f"{name.replace('-', ' ')} {value}")
+    if decision.scale is not None:
+        how.append(f"posteriors exp({decision.scale:.4g} * score)")
     if how:
-        yield f"decision: {', '.join([results.decision, *how])}"
+        yield f"decision: {', '.join([decision.name, *how])}"
 
 
 def _boost(results: Record) -> Iterator[str]:
@@ -224,29 +227,33 @@ def _weights(results: Record) -> Iterator[str]:
     """Yield the weights, where they come from, and what they give on the lists that
     they were tuned on.
     """
-    dev = results.dev
-    if set(results.weights) == {FIRST_PASS} and not results.excluded:
+    tuning = results.tuning
+    if set(results.weights) == {FIRST_PASS} and not results.choice.excluded:
         yield _first_pass_line(results)
         # First pass alone: only the scale of a decision was tuned on dev, so the
         # figures on dev show its effect.
         yield from _on_dev(results)
         return
     yield _lambda_line(results)
-    yield from effective_weights(results.toolkit, results.weights)
-    if dev is not None:
-        yield from notes([results.weights], results.columns, dev.with_all, dev.reranked)
-        yield from _dev_lines(results, dev)
+    yield from effective_weights(tuning.toolkit, results.weights)
+    if tuning.has_figures:
+        yield from notes(
+            [results.weights], results.columns, tuning.with_all, tuning.value
+        )
+        yield from _tuning_lines(results, tuning)
 
 
 def _first_pass_line(results: Record) -> str:
     """Return the line of a run without weights of language models."""
-    weights_from = "" if results.origin == FIRST else f" ({results.origin})"
-    if results.scale == 0:
+    origin = str(results.tuning)
+    weights_from = "" if origin == FIRST else f" ({origin})"
+    if results.choice.decision.scale == 0:
         return f"weights: none, at scale 0 all hypotheses count alike{weights_from}"
     baseline = results.baseline
     voting = []
-    if results.mixture:
-        votes = results.mixture.votes
+    mixture = results.choice.mixture
+    if mixture:
+        votes = mixture.votes
         voting = [name for name, vote in votes.items() if vote]
     if len(voting) == 1:
         baseline = f"system {voting[0]}"
@@ -255,49 +262,51 @@ def _first_pass_line(results: Record) -> str:
 
 def _lambda_line(results: Record) -> str:
     """Return the line of the weights, and where they come from."""
-    weights_from = results.origin
-    if results.dev and results.dev.fold_weights:
+    weights_from = str(results.tuning)
+    if results.tuning.of_folds:
         weights_from = "tuned on all lists, to use on others"
-    weights = named_weights(results.weights, results.excluded)
+    weights = named_weights(results.weights, results.choice.sorted_excluded)
     return f"lambda: {weights} ({weights_from})"
 
 
-def _dev_lines(results: Record, dev: Dev) -> Iterator[str]:
+def _tuning_lines(results: Record, tuning: Tuning) -> Iterator[str]:
     """Yield the weights of folds, else the figures on dev; and why weights are 0."""
     reasons = list(reasons_of_zero(results))
-    if dev.fold_weights:
-        of_folds = [
-            named_weights(fold.weights, fold.excluded) for fold in dev.fold_weights
-        ]
+    if tuning.of_folds:
+        of_folds = []
+        for fold in tuning.of_folds:
+            of_folds.append(named_weights(fold.weights, fold.sorted_excluded))
         yield f"weights of each fold, tuned on the other folds: {'; '.join(of_folds)}"
     elif not reasons:
         yield from _with_range(list(_on_dev(results)), results)
-    elif not results.is_best:
+    elif not results.choice.decision.is_best:
         yield from _on_dev(results)
     yield from reasons
 
 
 def _on_dev(results: Record) -> Iterator[str]:
     """Yield the votes of systems, and the figures on the tuning lists."""
-    if results.mixture:
-        how = ", by agreement of the systems" if results.mixture.estimated else ""
-        yield f"votes: {named(results.mixture)}{how}"
-    dev = results.dev
-    if dev:
-        yield f"{dev.source}: {figure(dev.first_pass)} -> {figure(dev.reranked)}"
+    mixture = results.choice.mixture
+    if mixture:
+        how = ", by agreement of the systems" if mixture.estimated else ""
+        yield f"votes: {named(mixture)}{how}"
+    tuning = results.tuning
+    if tuning.has_figures:
+        yield f"{tuning.name}: {figure(tuning.first_pass)} -> {figure(tuning.value)}"
 
 
 def _with_range(on_dev: list[str], results: Record) -> list[str]:
     """Return the lines of `_on_dev` with the range in which a single weight is as good
     on dev.
     """
-    dev = results.dev
+    low = results.tuning.low
+    high = results.tuning.high
     # for another decision the scale moves with the weight
-    is_known = dev and dev.low is not None and dev.high is not None
-    if not on_dev or not is_known or not results.is_best:
+    if not on_dev or not results.choice.decision.is_best:
         return on_dev
-    assert dev
-    ends = f"from {dev.low:.4g} to {dev.high:.4g}"
+    if low is None or high is None:
+        return on_dev
+    ends = f"from {low:.4g} to {high:.4g}"
     return [*on_dev[:-1], f"{on_dev[-1]}, the same for any lambda {ends}"]
 
 
@@ -307,34 +316,33 @@ def reasons_of_zero(results: Record) -> Iterator[str]:
     if results.metrics:
         counts = results.metrics[0].counts["first_pass"]
     metric = results.metric or "metric"
-    yield from why_all_zero(
-        results.dev, results.weights, metric, results.decision, counts
-    )
+    yield from why_all_zero(results.choice, metric, counts)
 
 
 def why_all_zero(
-    dev: Dev | None,
-    weights: Mapping[str, float],
-    metric: str,
-    decision: str,
-    counts: Mapping[str, float],
+    choice: Weights, metric: str, counts: Mapping[str, float]
 ) -> Iterator[str]:
     """Yield one line that says why all weights that were tuned are 0, if they are.
 
     Args:
-        dev: What weights gave on the lists that they were tuned on.
-        weights: The weight of each column.
+        choice: The weights, with the record of their tuning.
         metric: The name of the metric.
-        decision: The rule that was tuned for.
         counts: The counts of errors of the first pass, which say what to try.
     """
+    tuning = choice.tuning
+    if tuning.first_pass is None or tuning.value is None:
+        return
+    weights = choice.weights
     tuned_weights = {weight for name, weight in weights.items() if name != FIRST_PASS}
-    unproven = dev.unproven if dev else None
+    unproven = tuning.unproven
     was_kept = unproven is not None and unproven.held_out
-    if dev and (was_kept or tuned_weights == {0.0}):
-        source = "all lists" if dev.fold_weights else dev.source
-        instead = another_lm(counts, weights)
-        columns = score_columns(weights)
+    if was_kept or tuned_weights == {0.0}:
         yield why_zero(
-            dev.unproven, metric, dev.first_pass, source, decision, instead, columns
+            unproven,
+            metric,
+            tuning.first_pass,
+            "all lists" if tuning.of_folds else tuning.name,
+            choice.decision.name,
+            another_lm(counts, weights),
+            score_columns(weights),
         )

@@ -31,7 +31,6 @@ from rescore.reports.comparison import Comparison
 from rescore.reports.figures import FIRST, Figures
 from rescore.reports.perplexity import Perplexity, TextScore
 from rescore.reports.perplexity import measure as measure_text
-from rescore.reports.records import SCHEMA
 from rescore.reports.results import Results
 from rescore.research.chart import Chart, Series
 from rescore.research.similarity import TRIALS, interval, pearson, spearman
@@ -231,7 +230,7 @@ def read_error_rates(
         keys = values if isinstance(values, dict) else {}
         own: dict[str, float] = {}
         number = utterances
-        if keys.get("schema") == SCHEMA:
+        if files.is_results(keys):
             results = files.read(Path(path))
             number = results.utterances
             own = _rates_of_run(results, metric)

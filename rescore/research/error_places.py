@@ -25,7 +25,7 @@ from rescore.plan import resolve
 from rescore.reports.figures import FIRST, sign
 from rescore.reports.outputs import in_order
 from rescore.research.chart import Chart, Series
-from rescore.tuning import FIRST_PASS_ALONE, Tuned, TunedBy, Weights
+from rescore.tuning import FIRST_PASS_ALONE, OF_TEXTS, Weights
 
 BINS = 8
 """Bins of places and lengths; the last one is open."""
@@ -190,7 +190,7 @@ def compare_weights(
 def _first_pass(name: str, metric: Metric, lists: Sequence[NbestList]) -> Output:
     """The first pass of lists, or 1-best texts."""
     are_lists = any(len(nbest.hypotheses) > 1 for nbest in lists)
-    weights = FIRST_PASS_ALONE if are_lists else Weights({}, Tuned(TunedBy.TEXTS))
+    weights = FIRST_PASS_ALONE if are_lists else OF_TEXTS
     texts = first_pass(lists).texts
     return Output(name, texts, str(sign(metric, lists, weights)))
 

@@ -42,7 +42,7 @@ from rescore.files import loads
 from rescore.formats.audio import confined
 from rescore.formats.writing import as_json
 from rescore.nbest import NO_AUDIO, Hypothesis, NbestList
-from rescore.rescorer import Choice, Rescorer
+from rescore.rescorer import Answer, Rescorer
 from rescore.version import VERSION
 
 log = logging.getLogger(__name__)
@@ -181,26 +181,26 @@ class Batcher:
             return
         for job, lists in zip(batch, scored, strict=True):
             try:
-                choices = self._rescorer.decide(lists)
-                answers = [answer_of(self._rescorer, choice) for choice in choices]
-                job.answer.set_result(answers)
+                answers = self._rescorer.decide(lists)
+                records = [as_record(self._rescorer, answer) for answer in answers]
+                job.answer.set_result(records)
             except Exception as error:
                 job.answer.set_exception(error)
 
 
-def answer_of(rescorer: Rescorer, choice: Choice) -> dict[str, Any]:
-    """Return the answer about a list: a line of native JSON Lines with the choice.
+def as_record(rescorer: Rescorer, answer: Answer) -> dict[str, Any]:
+    """Return the answer about a list as a line of native JSON Lines.
 
     JSON has no infinity: a score of minus infinity is null.
 
     Args:
         rescorer: The rescorer that chose.
-        choice: The choice from the list.
+        answer: The answer about the list.
     """
-    hypotheses = [replace(one, combined=None) for one in choice.nbest.hypotheses]
-    nbest = replace(choice.nbest, hypotheses=hypotheses, audio=None)
-    answer = {"text": choice.text, **as_json(nbest)}
-    for entry, total in zip(answer["hyps"], choice.totals, strict=True):
+    hypotheses = [replace(one, combined=None) for one in answer.nbest.hypotheses]
+    nbest = replace(answer.nbest, hypotheses=hypotheses, audio=None)
+    record = {"text": answer.text, **as_json(nbest)}
+    for entry, total in zip(record["hyps"], answer.totals, strict=True):
         entry["total"] = _finite(total)
         if "score" in entry:
             entry["score"] = _finite(entry["score"])
@@ -209,10 +209,10 @@ def answer_of(rescorer: Rescorer, choice: Choice) -> dict[str, Any]:
             entry["scores"] = {name: _finite(score) for name, score in scores.items()}
     key = "confidence" if rescorer.calibrated else "uncalibrated_confidence"
     words = []
-    for word in rescorer.confidences(choice):
+    for word in rescorer.confidences(answer):
         words.append({"word": word.text, key: round(word.confidence, 4)})
-    answer["words"] = words
-    return answer
+    record["words"] = words
+    return record
 
 
 def _finite(score: float) -> float | None:
@@ -314,8 +314,7 @@ class Service:
         return HTMLResponse(text, headers={"Content-Security-Policy": POLICY})
 
     async def health(self, request: Request) -> Response:
-        """Return the models, weights, version and number of waiting requests."""
-        weights = self._rescorer.weights
+        """Return the models, what decides, version and number of waiting requests."""
         models = []
         for lm in self._rescorer.lms:
             model = {
@@ -329,8 +328,7 @@ class Service:
             "status": "ok",
             "version": VERSION,
             "models": models,
-            "weights": weights.weights,
-            "origin": str(weights.tuned),
+            "choice": self._rescorer.weights.as_record,
             "calibrated": self._rescorer.calibrated,
             "waiting": self.batcher.waiting,
         }

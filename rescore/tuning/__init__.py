@@ -3,14 +3,15 @@ posteriors, folds.
 """
 
 from rescore.tuning.folds import tuned_in_folds
+from rescore.tuning.record import TunedBy, Tuning, TuningOptions
 from rescore.tuning.tune import tune_weights
-from rescore.tuning.tuned import Tuned, TunedBy
-from rescore.tuning.weights import FIRST_PASS_ALONE, TuningOptions, Weights, suited
+from rescore.tuning.weights import FIRST_PASS_ALONE, OF_TEXTS, Weights, suited
 
 __all__ = [
     "FIRST_PASS_ALONE",
-    "Tuned",
+    "OF_TEXTS",
     "TunedBy",
+    "Tuning",
     "TuningOptions",
     "Weights",
     "suited",

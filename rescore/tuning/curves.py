@@ -13,7 +13,7 @@ from typing import IO
 import numpy as np
 
 from rescore.columns import FIRST_PASS, units
-from rescore.decision.rules import candidates
+from rescore.decision.choice import candidates
 from rescore.metrics.base import Metric
 from rescore.nbest import NbestList
 from rescore.tuning.climb import coordinate

@@ -20,10 +20,10 @@ from rescore.metrics.folds import Folds
 from rescore.metrics.significance import places_in_order
 from rescore.nbest import NbestList
 from rescore.pace import paced
+from rescore.tuning.record import HELD_OUT, Tuning, TuningOptions, Unproven
 from rescore.tuning.search import gain_interval
 from rescore.tuning.tune import tune_weights
-from rescore.tuning.tuned import Tuned
-from rescore.tuning.weights import HELD_OUT, TuningOptions, Unproven, Weights
+from rescore.tuning.weights import Weights
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +50,8 @@ def tuned_in_folds(
         for nbest, its_fold in zip(lists, folds.fold_of_list, strict=True):
             if its_fold != fold:
                 rest.append(nbest)
-        tuned = Tuned.on(HELD_OUT, rest, held_out=True)
-        weights_of_folds.append(tune_weights(metric, rest, columns, options, tuned))
+        tuning = Tuning.on(HELD_OUT, rest, held_out=True)
+        weights_of_folds.append(tune_weights(metric, rest, columns, options, tuning))
     return weights_of_folds
 
 
@@ -85,7 +85,7 @@ class InFolds:
         for fold, weights in enumerate(self.weights):
             places = [at for at, its in enumerate(self.fold_of_list) if its == fold]
             of_fold = [lists[place] for place in places]
-            chosen = weights.decision.texts(metric, of_fold, weights.of)
+            chosen = weights.texts(metric, of_fold)
             for place, text in zip(places, chosen, strict=True):
                 texts[place] = text
         return texts
@@ -124,7 +124,7 @@ def harmless(
         weights: The weights of all lists.
         weights_of_folds: The weights of each fold, tuned on the other folds.
     """
-    options = weights.options
+    options = weights.tuning.options
     assert options
     result = InFolds(folds.fold_of_list, weights_of_folds)
     tuned = [name for name in weights.weights if name not in options.given]
@@ -153,9 +153,10 @@ def harmless(
     low, high = gain_interval(metric, ours, theirs)
     named = {name: weights.weights[name] for name in tuned}
     unproven = Unproven(named, value, low, high, before, held_out=True)
-    first = tune_weights(metric, lists, (), fewer, weights.tuned)
+    first = tune_weights(metric, lists, (), fewer, weights.tuning)
     without = []
     for of_fold, without_columns in zip(weights_of_folds, alone, strict=True):
         without.append(of_fold.as_without_columns(without_columns))
-    kept = replace(weights.as_without_columns(first), unproven=unproven)
+    kept = weights.as_without_columns(first)
+    kept = replace(kept, tuning=replace(kept.tuning, unproven=unproven))
     return HeldOut(kept, replace(result, weights=without), texts_without)

@@ -15,7 +15,7 @@ import numpy as np
 
 from rescore.columns import FIRST_PASS
 from rescore.dataset import Dataset
-from rescore.decision import Decision
+from rescore.decision import Choice, Decision
 from rescore.decision.mixture import (
     Floats,
     Mixture,
@@ -23,16 +23,17 @@ from rescore.decision.mixture import (
     system_posteriors,
     system_texts,
 )
-from rescore.decision.rules import Chooser, Decider, posteriors
+from rescore.decision.rules import Chooser, posteriors
 from rescore.metrics.base import Counts, Metric, text_statistics, text_value
 from rescore.metrics.significance import in_order
 from rescore.nbest import NbestList
 from rescore.pace import paced
 from rescore.styles import text
 from rescore.tuning.line import Indices
+from rescore.tuning.record import TuningOptions
 from rescore.tuning.scale import MANY, tune_scale
 from rescore.tuning.search import gain_interval
-from rescore.tuning.weights import TuningOptions, Weights
+from rescore.tuning.weights import Weights
 
 log = logging.getLogger(__name__)
 
@@ -100,9 +101,7 @@ def tune_with_votes(
 
     by_votes, ours = fit(voting)
     by_one, theirs = fit(alone)
-    first_pass = text_value(
-        metric, lists, Decision().texts(None, lists, {FIRST_PASS: 1.0})
-    )
+    first_pass = text_value(metric, lists, Choice({FIRST_PASS: 1.0}).texts(None, lists))
     low, high = gain_interval(metric, ours, theirs)
     # The gain less one standard error; twice the gain without resampling.
     clear = low + (high - low) / 4 if options.bagging else low + high
@@ -117,9 +116,8 @@ def tune_with_votes(
             best,
         )
     weights = by_votes if clear > 0 else by_one
-    assert weights.tuned_for
-    about = replace(weights.tuned_for, first_pass=first_pass)
-    return replace(weights, options=options, tuned_for=about)
+    tuning = replace(weights.tuning, options=options, first_pass=first_pass)
+    return replace(weights, tuning=tuning)
 
 
 def _possible(nbest: NbestList) -> NbestList:
@@ -163,9 +161,10 @@ class _VoteTuner:
         self.systems = Dataset.of(lists).header.systems
         self._scales = _scales(metric, lists, self.systems)
         unscaled = replace(decision, scale=None)
-        self._decider = Decider(unscaled, metric, lists, {FIRST_PASS: 1.0})
+        allowed = Choice({FIRST_PASS: 1.0}, decision=unscaled).allowed(lists)
+        self._chooser = decision.rule.chooser(allowed, metric)
         shares = []
-        for nbest in self._decider.lists:
+        for nbest in allowed:
             shares.append(system_posteriors(nbest, self.systems, self._scales))
         self._sizes = [len(own) for own in shares]
         self._together = np.concatenate(shares)
@@ -176,7 +175,7 @@ class _VoteTuner:
         self._rates_of_all: list[float] = []
         """The error rate of each system; a list without its text has an empty text."""
         for index, name in enumerate(self.systems):
-            texts = system_texts(self._decider.lists, name)
+            texts = system_texts(allowed, name)
             counts = text_statistics(metric, lists, texts)
             heard = np.array([own[:, index].any() for own in shares])
             rates.append(_rate(metric, counts[heard]))
@@ -190,7 +189,7 @@ class _VoteTuner:
     def _held(self) -> Chooser:
         """The chooser near votes in the middle of the votes that are tried."""
         middle = self._preferences(np.sqrt(self._ratios), scale=1.0)
-        return self._decider.chooser.near(middle)
+        return self._chooser.near(middle)
 
     @property
     def best_system(self) -> str:
@@ -257,7 +256,7 @@ class _VoteTuner:
         """Return a table of the systems: the metric of each alone, the metric of all
         others, and its votes; then all with equal and with tuned votes.
         """
-        chooser = self._decider.chooser
+        chooser = self._chooser
         if sum(self._sizes) >= MANY:
             chooser = self._held
         rows = [["", self._metric.name, "without it", "votes"]]
@@ -335,7 +334,8 @@ def _scales(
     for name in systems:
         own = _lists_of(name, lists)
         if any(len(nbest.hypotheses) > 1 for nbest in own):
-            decision, _ = tune_scale(Decision("mbr"), metric, own, {FIRST_PASS: 1.0})
+            alone = Choice({FIRST_PASS: 1.0}, decision=Decision("mbr"))
+            decision, _ = tune_scale(alone, metric, own)
             scales[name] = decision.scale or 1.0
     return scales
 

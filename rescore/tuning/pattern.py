@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from rescore.decision.choice import Choice, combine
 from rescore.decision.risk import MULTIPLIED
-from rescore.decision.rules import Losses, combine
+from rescore.decision.rules import Losses
 from rescore.nbest import NbestList, in_tie_order, ranking
 from rescore.tuning.line import Floats, Indices
 from rescore.tuning.objective import LONG, TuningObjective, spreads
@@ -65,9 +66,10 @@ def likely(
     if all(len(nbest.hypotheses) <= most for nbest in lists):
         return None
     log.info("tuning uses only the best %d hypotheses of each list", most)
+    choice = Choice(dict(weights))
     kept = []
     for nbest in lists:
-        order = ranking(nbest, combine(nbest, weights).tolist())
+        order = ranking(nbest, combine(nbest, choice).tolist())
         kept.append(np.array(sorted(order[:most])))
     return kept
 

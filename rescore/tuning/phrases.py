@@ -12,7 +12,7 @@ from rescore.columns import FIRST_PASS, WORDS, Column, Role, new_word_origins, u
 from rescore.errors import listed
 from rescore.parts import BEST, FEATURES
 from rescore.tuning.components import Fit, ToolkitScore
-from rescore.tuning.weights import ERRORS, TriedAlone, Unproven
+from rescore.tuning.record import ERRORS, TriedAlone, Unproven
 
 DELETING = 10
 """The number of deletions for each insertion from which on a word bonus is advised."""

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rescore.decision import Decision, WeightsOf
-from rescore.decision.rules import Decider, posteriors
+from rescore.decision import Choice, Decision, combine, posteriors
 from rescore.metrics.base import Counts, Metric, text_statistics
 from rescore.nbest import NbestList
 from rescore.pace import paced
@@ -62,35 +61,33 @@ def warn_at_end(scale: float, grid: Sequence[float], what: str) -> None:
 
 
 def tune_scale(
-    decision: Decision,
-    metric: Metric,
-    lists: Sequence[NbestList],
-    weights: WeightsOf,
+    choice: Choice, metric: Metric, lists: Sequence[NbestList]
 ) -> tuple[Decision, Counts]:
-    """Return the decision with the scale of `scale_grid` whose texts are best on lists
-    with references.
+    """Return the decision of a choice, with the scale of `scale_grid` whose texts are
+    best on lists with references.
 
     Of equally good scales next to each other the middle one is taken, in the longest
     run of them. For lists of `MANY` hypotheses a rule may use alignments for the middle
     scale (`Chooser.near`).
 
     Args:
-        decision: A decision without a scale.
+        choice: What decides, but for the scale of its decision.
         metric: The metric that is tuned for.
         lists: Lists with references.
-        weights: The weights of columns.
 
     Returns:
         The decision with its scale, and the statistics (lists, k) of its texts.
     """
-    decider = Decider(decision, metric, lists, weights)
-    grid = scale_grid(decider.scores)
-    chooser = decider.chooser
-    if sum(map(len, decider.scores)) >= MANY:
-        chooser = chooser.near(posteriors(decider.scores, grid[len(grid) // 2]))
+    allowed = choice.allowed(lists)
+    scores = [combine(nbest, choice) for nbest in allowed]
+    exact = choice.decision.rule.chooser(allowed, metric)
+    chooser = exact
+    grid = scale_grid(scores)
+    if sum(map(len, scores)) >= MANY:
+        chooser = exact.near(posteriors(scores, grid[len(grid) // 2]))
     sums = []
     for scale in paced(grid, "tried %d of %d scales of the posteriors"):
-        texts = chooser.texts(posteriors(decider.scores, scale))
+        texts = chooser.texts(posteriors(scores, scale))
         sums.append(text_statistics(metric, lists, texts).sum(axis=0))
     values = metric.values(np.stack(sums))
     best = values.max() if metric.higher_is_better else values.min()
@@ -98,6 +95,7 @@ def tune_scale(
     runs = np.split(places, np.flatnonzero(np.diff(places) > 1) + 1)
     longest = max(runs, key=len)
     scale = grid[int(longest[(len(longest) - 1) // 2])]
-    warn_at_end(scale, grid, f"--decide {decision.name}")
-    chosen = text_statistics(metric, lists, decider.texts(scale))
-    return replace(decision, scale=scale), chosen
+    warn_at_end(scale, grid, f"--decide {choice.decision.name}")
+    texts = exact.texts(posteriors(scores, scale))
+    chosen = text_statistics(metric, lists, texts)
+    return replace(choice.decision, scale=scale), chosen

@@ -24,7 +24,7 @@ from rescore.tuning import pattern
 from rescore.tuning.climb import climb
 from rescore.tuning.line import Floats, Indices, best_interval
 from rescore.tuning.objective import TuningObjective
-from rescore.tuning.weights import ERRORS, TriedAlone
+from rescore.tuning.record import ERRORS, TriedAlone
 
 SEED = 12345
 """Seed of all resampling."""

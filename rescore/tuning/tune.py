@@ -12,9 +12,9 @@ import numpy as np
 
 from rescore.columns import FIRST_PASS, Role, comes_from_expansion
 from rescore.dataset import Dataset
-from rescore.decision import Decision
+from rescore.decision import Choice, Decision, combine
+from rescore.decision.choice import candidates
 from rescore.decision.mixture import Mixture
-from rescore.decision.rules import ListWeights, WeightsOf, candidates, combine
 from rescore.errors import UserError
 from rescore.formats.first_pass import is_by_order
 from rescore.metrics.base import (
@@ -31,6 +31,7 @@ from rescore.tuning import pattern
 from rescore.tuning.components import toolkit_score
 from rescore.tuning.mixture import tune_with_votes
 from rescore.tuning.objective import TuningObjective, by_content
+from rescore.tuning.record import ERRORS, Tuning, TuningOptions, Unproven
 from rescore.tuning.scale import tune_scale
 from rescore.tuning.search import (
     Optimum,
@@ -41,8 +42,7 @@ from rescore.tuning.search import (
     significantly_better,
     without_useless,
 )
-from rescore.tuning.tuned import Tuned
-from rescore.tuning.weights import ERRORS, TunedFor, TuningOptions, Unproven, Weights
+from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def tune_weights(
     lists: Sequence[NbestList],
     columns: Sequence[str],
     options: TuningOptions | None = None,
-    tuned: Tuned | None = None,
+    tuning: Tuning | None = None,
 ) -> Weights:
     """Return the best weights of LM columns and bonuses for one decision, on lists with
     references.
@@ -68,27 +68,28 @@ def tune_weights(
         lists: Lists with references.
         columns: Columns of language models.
         options: How weights are tuned.
-        tuned: The record of the lists; None for lists called dev.
+        tuning: The record of the lists; None for lists called dev.
 
     Raises:
         UserError: A list has no reference, or lacks a column; or all references are
             empty.
     """
     options = options or TuningOptions()
-    tuned = tuned or Tuned.on("dev", lists)
+    tuning = tuning or Tuning.on("dev", lists)
     check_measurable(metric, lists, "weights cannot be tuned on them")
-    weights = _searched(metric, lists, columns, options, tuned)
+    weights = _searched(metric, lists, columns, options, tuning)
     weights = _without_influence(metric, lists, columns, weights)
     _warn_of_order(weights, lists)
-    if tuned.held_out or Dataset.of(lists).header.systems:
+    if tuning.held_out or Dataset.of(lists).header.systems:
         return weights
-    return replace(weights, toolkit=toolkit_score(lists, columns))
+    toolkit = toolkit_score(lists, columns)
+    return replace(weights, tuning=replace(weights.tuning, toolkit=toolkit))
 
 
 def _warn_of_order(weights: Weights, lists: Sequence[NbestList]) -> None:
     """Warn of lists without scores, on which no model has a weight."""
     columns = weights.score_columns
-    if weights.tuned.held_out or not columns or any(map(weights.weighs, columns)):
+    if weights.tuning.held_out or not columns or any(map(weights.weighs, columns)):
         return
     have_choices = any(len(nbest.hypotheses) > 1 for nbest in lists)
     if have_choices and all(map(is_by_order, lists)):
@@ -103,7 +104,7 @@ def _searched(
     lists: Sequence[NbestList],
     columns: Sequence[str],
     options: TuningOptions,
-    tuned: Tuned,
+    tuning: Tuning,
     is_first: bool = True,
 ) -> Weights:
     """Return the weights of one search.
@@ -113,20 +114,20 @@ def _searched(
         lists: Lists with references.
         columns: Columns of language models.
         options: How weights are tuned.
-        tuned: The record of the lists.
+        tuning: The record of the lists.
         is_first: Whether the search tells what it finds; a second one is silent.
     """
     if not Dataset.of(lists).header.systems:
-        return Tuner(metric, lists, columns, tuned, options, None, is_first).tune()
+        return Tuner(metric, lists, columns, tuning, options, None, is_first).tune()
 
     def fitted(
         voted: Sequence[NbestList], decided: TuningOptions, mixture: Mixture
     ) -> tuple[Weights, Counts]:
-        tuner = Tuner(metric, voted, columns, tuned, decided, mixture, is_first)
+        tuner = Tuner(metric, voted, columns, tuning, decided, mixture, is_first)
         return tuner.tune(), tuner.chosen
 
     has_columns = bool(columns or options.bonuses or options.given)
-    shows = is_first and not tuned.held_out
+    shows = is_first and not tuning.held_out
     level = logging.INFO if shows else logging.DEBUG
     return tune_with_votes(metric, lists, options, fitted, has_columns, level, is_first)
 
@@ -150,7 +151,7 @@ def _without_influence(
         columns: Columns of language models.
         weights: The weights of a search with all columns.
     """
-    options = weights.options
+    options = weights.tuning.options
     assert options
     header = Dataset.of(lists).header
 
@@ -165,7 +166,7 @@ def _without_influence(
     fewer = replace(
         options, bonuses=bonuses, negative=tuple(filter(stays, options.negative))
     )
-    again = _searched(metric, lists, kept, fewer, weights.tuned, is_first=False)
+    again = _searched(metric, lists, kept, fewer, weights.tuning, is_first=False)
     again = _without_influence(metric, lists, kept, again)
     return weights.as_without_columns(again)
 
@@ -203,7 +204,7 @@ class Tuner:
         metric: Metric,
         lists: Sequence[NbestList],
         columns: Sequence[str],
-        tuned: Tuned,
+        tuning: Tuning,
         options: TuningOptions,
         mixture: Mixture | None = None,
         is_first: bool = True,
@@ -214,7 +215,7 @@ class Tuner:
             metric: The metric that is tuned for.
             lists: Lists with references.
             columns: Columns of language models.
-            tuned: The record of the lists.
+            tuning: The record of the lists.
             options: How weights are tuned.
             mixture: The votes that made the first pass of the lists.
             is_first: Whether warnings are given; a second search is silent.
@@ -230,7 +231,7 @@ class Tuner:
                 )
         self.metric = metric
         self.options = options
-        self.tuned = tuned
+        self.tuning = tuning
         self.mixture = mixture
         self._is_first = is_first
         self.models = [name for name in columns if name not in options.negative]
@@ -258,23 +259,27 @@ class Tuner:
         `chosen` then has the statistics (lists, k) of the texts that they choose.
         """
         fit = self._fit()
-        tuned_columns = dict.fromkeys(self.names, 0.0)
         weights = replace(
             self._weights(fit.weights, fit.excluded),
-            columns=column_records(self.lists, tuned_columns),
-            options=self.options,
-            unproven=fit.unproven,
             decision=fit.decision,
             mixture=self.mixture,
         )
         self.chosen = fit.chosen
         if not self._own_scale:
-            self.chosen = self._texts(weights.decision, weights.of)
+            self.chosen = self._texts(weights)
         value = self._value(self.chosen)
-        first_pass = self._value(self._texts(Decision(), {FIRST_PASS: 1.0}))
-        about = TunedFor.by(self.metric, value, first_pass, len(self.lists))
-        about = replace(about, low=fit.low, high=fit.high, with_all=fit.with_all)
-        return replace(weights, tuned_for=about)
+        first_pass = self._value(self._texts(FIRST_PASS_ALONE))
+        tuned_columns = dict.fromkeys(self.names, 0.0)
+        tuning = replace(
+            self.tuning.with_figures(self.metric, value, first_pass),
+            low=fit.low,
+            high=fit.high,
+            with_all=fit.with_all,
+            columns=column_records(self.lists, tuned_columns),
+            options=self.options,
+            unproven=fit.unproven,
+        )
+        return replace(weights, tuning=tuning)
 
     def _fit(self) -> SearchResult:
         """Return the best weights for the decision."""
@@ -327,7 +332,7 @@ class Tuner:
             "%s hypotheses have no %sgain on %s (%.2f with, %.2f without): %s",
             named,
             "significant " if self.options.bagging else "",
-            self.tuned.source,
+            self.tuning.source,
             trial.value,
             every.value,
             outcome,
@@ -357,13 +362,8 @@ class Tuner:
             name: weight for name, weight in fit.weights.items() if name in self.names
         }
         without = {FIRST_PASS: fit.weights[FIRST_PASS], **tuned}
-        before = self._texts(
-            Decision(), lambda _: ListWeights(without, fit.excluded, self.mixture)
-        )
-        after = self._texts(
-            Decision(),
-            lambda _: ListWeights({**without, **costs}, frozenset(), self.mixture),
-        )
+        before = self._texts(Choice(without, fit.excluded, mixture=self.mixture))
+        after = self._texts(Choice(without | costs, mixture=self.mixture))
         if self._better(before, after):
             lists = [_summed(nbest, without, list(costs)) for nbest in self.lists]
             columns = [FIRST_PASS, *costs]
@@ -510,19 +510,16 @@ class Tuner:
         the decision has none.
         """
         decision = self.options.decision
-
-        def deciding(nbest: NbestList) -> ListWeights:
-            return ListWeights(weights, excluded, self.mixture)
-
+        choice = Choice(dict(weights), excluded, decision, self.mixture)
         if decision.lacks_scale:
-            decision, chosen = tune_scale(decision, self.metric, self.lists, deciding)
+            decision, chosen = tune_scale(choice, self.metric, self.lists)
         else:
-            chosen = self._texts(decision, deciding)
+            chosen = self._texts(choice)
         return SearchResult(dict(weights), chosen, decision, excluded)
 
-    def _texts(self, decision: Decision, weights: WeightsOf) -> Counts:
-        """Return the statistics (lists, k) of the texts that a decision chooses."""
-        texts = decision.texts(self.metric, self.lists, weights)
+    def _texts(self, choice: Choice) -> Counts:
+        """Return the statistics (lists, k) of the texts that are chosen."""
+        texts = choice.texts(self.metric, self.lists)
         return text_statistics(self.metric, self.lists, texts)
 
     def _unproven(
@@ -568,7 +565,7 @@ class Tuner:
         """
         lm = {name: weights.get(name, 0.0) for name in self.models}
         bonuses = {name: weights[name] for name in self.free if name in weights}
-        result = Weights.interpolation(lm, self.tuned, bonuses | self.given)
+        result = Weights.interpolation(lm, self.tuning, bonuses | self.given)
         ordered = {}
         for name in [FIRST_PASS, *self.ordered]:
             if name in result.weights:
@@ -598,7 +595,7 @@ def _raised(
     The weights of these columns add up to 1, so every point of the search has the
     bonuses.
     """
-    bonuses = combine(nbest, given).tolist()
+    bonuses = combine(nbest, Choice(dict(given))).tolist()
     hypotheses = []
     for hypothesis, bonus in zip(nbest.hypotheses, bonuses, strict=True):
         scores = dict(hypothesis.scores)
@@ -612,7 +609,7 @@ def _summed(
     nbest: NbestList, weights: Mapping[str, float], columns: Sequence[str]
 ) -> NbestList:
     """Return the list with its combined score as first pass, and some columns."""
-    combined = combine(nbest, weights).tolist()
+    combined = combine(nbest, Choice(dict(weights))).tolist()
     hypotheses = []
     for hypothesis, score in zip(nbest.hypotheses, combined, strict=True):
         scores = {name: hypothesis.scores[name] for name in columns}

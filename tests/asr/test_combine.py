@@ -8,6 +8,7 @@ import json
 import random
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from rescore.asr.combine import LONGEST, combine
 from rescore.asr.measured import measured_recordings
 from rescore.asr.whole import Recording
 from rescore.columns import FIRST_PASS
-from rescore.decision import Decision, ListWeights
+from rescore.decision import Choice, Decision
 from rescore.decision.mixture import Mixture
 from rescore.errors import UserError
 from rescore.formats.times import timed_pieces
@@ -33,6 +34,7 @@ from tests.asr.test_whole import read_recordings
 from tests.conftest import Run
 from tests.metrics.test_alignment import sclite_counts
 
+VOTED = Choice({FIRST_PASS: 1.0}, decision=Decision("rover", 1.0))
 PLAIN, WHISPER, MIXED = (
     Normaliser(),
     Normaliser(whisper_english=True),
@@ -158,7 +160,7 @@ def test_pieces_are_short_and_cut_where_systems_agree() -> None:
         )
         <= 3 * LONGEST
     )
-    texts = Decision("rover", 1.0).texts(ErrorRate(), lists, {FIRST_PASS: 1.0})
+    texts = VOTED.texts(ErrorRate(), lists)
     voted = ErrorRate().statistics([" ".join(texts)], [[" ".join(words)]])[0, :3].sum()
     single = [
         ErrorRate().statistics([recordings["r"].text], [[" ".join(words)]])[0, :3].sum()
@@ -276,9 +278,7 @@ def test_text_without_blanks_is_cut(step: float | None) -> None:
         max(len(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses)
         <= 3 * LONGEST
     )
-    texts = Decision("rover", 1.0).texts(
-        ErrorRate(normaliser=MIXED), lists, {FIRST_PASS: 1.0}
-    )
+    texts = VOTED.texts(ErrorRate(normaliser=MIXED), lists)
     errors = Levenshtein.distance("".join("".join(texts).split()), "".join(lines))
     assert errors < 0.06 * 1200
     assert "".join(texts).count(" ") <= len(lines)
@@ -293,9 +293,7 @@ def test_a_word_of_several_is_not_cut() -> None:
     systems = {name: {"r": recording(text)} for name in "abc"}
     for nbest in combine(systems, WHISPER):
         assert not nbest.hypotheses[0].text.endswith(("twenty",))
-    texts = Decision("rover", 1.0).texts(
-        ErrorRate(normaliser=WHISPER), list(combine(systems, WHISPER)), {"s2s": 1.0}
-    )
+    texts = VOTED.texts(ErrorRate(normaliser=WHISPER), list(combine(systems, WHISPER)))
     assert " ".join(texts) == text
 
 
@@ -358,12 +356,8 @@ def test_a_bad_system_does_no_harm() -> None:
     for names in ("abc", "abcde"):
         weights = tune_weights(metric, lists_of(1, names), [], options)
         test = lists_of(2, names)
-        values[names] = text_value(
-            metric, test, weights.decision.texts(metric, test, weights.of)
-        )
-    equal = text_value(
-        metric, test, Decision("rover", 1.0).texts(metric, test, {FIRST_PASS: 1.0})
-    )
+        values[names] = text_value(metric, test, weights.texts(metric, test))
+    equal = text_value(metric, test, VOTED.texts(metric, test))
     assert values["abcde"] < min(equal - 1, values["abc"] + 1)
     assert weights.mixture
     votes = weights.mixture.votes
@@ -377,10 +371,10 @@ def test_the_factor_of_no_word_is_an_option_of_the_decision() -> None:
         "c": {"r": recording("x z")},
     }
     lists = list(combine(systems, PLAIN))
-    votes = ListWeights({FIRST_PASS: 1.0}, mixture=Mixture(dict.fromkeys("abc", 1.0)))
+    votes = Choice({FIRST_PASS: 1.0}, mixture=Mixture(dict.fromkeys("abc", 1.0)))
     for options, text in (({}, "x z"), ({"no_word": 0.3}, "x y z")):
-        decision = Decision("rover", 1.0, options)
-        assert decision.texts(None, lists, lambda nbest: votes) == [text]
+        choice = replace(votes, decision=Decision("rover", 1.0, options))
+        assert choice.texts(None, lists) == [text]
 
 
 def test_the_ctm_of_a_vote_is_sorted_and_tuning_names_what_it_compares(

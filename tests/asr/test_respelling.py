@@ -172,10 +172,7 @@ def test_a_given_boost_is_the_bonus_of_each_listed_word(
         test, replace(config, boost=3.0), dev, lambda: [FunctionModel(known)]
     )
     assert given.weights.weights == {"s2s": 1.0, "known": 0.0, "listed": 3.0}
-    assert (
-        given.weights.tuned_for is not None
-        and given.weights.tuned_for.value == given.weights.tuned_for.first_pass == 0
-    )
+    assert given.weights.tuning.value == given.weights.tuning.first_pass == 0
     assert (
         given.results.unboosted["BWER"] == 100 and given.results.unboosted["UWER"] == 0
     )

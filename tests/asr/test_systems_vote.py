@@ -19,7 +19,6 @@ from rescore.asr.recombine import recombine
 from rescore.asr.systems import combined, system_names
 from rescore.columns import FIRST_PASS_ORIGIN, Role
 from rescore.config import RunConfig
-from rescore.decision import Decision
 from rescore.decision.mixture import Mixture, applied, mixed, named
 from rescore.errors import UserError
 from rescore.metrics.normalise import Normaliser
@@ -218,9 +217,7 @@ def test_the_value_of_tuning_is_that_of_the_chosen_texts() -> None:
     found = list(combined(systems))
     weights = package.tune(found, decision="rover")
     assert weights.decision.settings["no_word"] < 1 and weights.value == 0.0
-    assert set(weights.decision.texts(ErrorRate(), found, weights.of)) == {
-        "it is right"
-    }
+    assert set(weights.texts(ErrorRate(), found)) == {"it is right"}
 
 
 def test_the_best_system_decides_where_votes_gain_nothing(
@@ -235,7 +232,7 @@ def test_the_best_system_decides_where_votes_gain_nothing(
         and "a alone" in caplog.text
         and "a decides" in caplog.text
     )
-    chosen = weights.decision.texts(None, found, weights.of)
+    chosen = weights.texts(None, found)
     assert chosen == [nbest.hypotheses[0].text for nbest in found]
 
 
@@ -388,7 +385,7 @@ def test_language_models_have_a_weight_beside_the_votes() -> None:
         and min(weights.mixture.votes.values()) > 0
         and weights.weights["lm"] > 0
     )
-    assert set(Decision().texts(None, found, weights.of)) == {"right"}
+    assert set(weights.texts(None, found)) == {"right"}
 
 
 @pytest.mark.parametrize("decide", ["best", "mbr"])
@@ -419,16 +416,19 @@ def test_a_language_model_gains_on_the_best_system_what_it_gains_without_votes(
         and weights.mixture.votes == {"good": 1.0, "poor": 0.0}
         and "good decides" in caplog.text
     )
-    assert alone.tuned_for and weights.tuned_for and weights.weights["lm"] > 0
+    assert (
+        alone.tuning.first_pass
+        and weights.tuning.first_pass
+        and weights.weights["lm"] > 0
+    )
     assert (
         weights.value
         == alone.value
-        < alone.tuned_for.first_pass
-        < weights.tuned_for.first_pass
+        < alone.tuning.first_pass
+        < weights.tuning.first_pass
     )
     chosen = (
-        one.decision.texts(ErrorRate(), some, one.of)
-        for one, some in ((alone, good), (weights, voted))
+        one.texts(ErrorRate(), some) for one, some in ((alone, good), (weights, voted))
     )
     assert next(chosen) == next(chosen)
 

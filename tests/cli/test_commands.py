@@ -78,7 +78,7 @@ def test_main_job(rescore: Run, lists: Path, model: Path, tmp_path: Path) -> Non
         16,
     )
     # dev and test are the same lists here
-    assert report["dev"]["reranked"] == report["reranked"]
+    assert report["tuning"]["value"] == report["reranked"]
     assert 0 < report["seconds"] == pytest.approx(sum(report["stages"].values()))
     weights = report["weights"]
     assert weights["s2s"] + weights["tta"] == pytest.approx(1)

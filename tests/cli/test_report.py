@@ -230,7 +230,7 @@ def test_what_is_no_results_file(rescore: Run, results: Path, tmp_path: Path) ->
         (lambda one: one.pop("oracle"), "object missing required field oracle"),
         (lambda one: one.update(oracle=None), "oracle"),
         (lambda one: one.update(reranked=1e999), "WER: a figure or a count is missing"),
-        (lambda one: one.update(signature="x"), "has no metric"),
+        (lambda one: one.pop("conditions"), "missing required field conditions"),
     ],
 )
 def test_figures_that_lack_something(
@@ -375,38 +375,31 @@ def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
         rescore("check", changed(utterances=9), "--golden", "golden.json").returncode
         == 1
     )
-    dev = json.loads(results.read_text())["dev"]
+    choice = json.loads(results.read_text())["choice"]
+    choice["tuning"]["value"] = 99.0
     assert (
-        rescore(
-            "check", changed(dev=dev | {"reranked": 99.0}), "--golden", "golden.json"
-        ).returncode
+        rescore("check", changed(choice=choice), "--golden", "golden.json").returncode
         == 1
     )
+    choice["tuning"]["lists"] = 3
     done = rescore(
         "check",
-        changed(dev=dev | {"reranked": 99.0, "utterances": 3}),
+        changed(choice=choice),
         "--golden",
         "golden.json",
     )
     assert done.returncode == 0 and "other dev lists" in done.stdout
-    done = rescore("check", changed(dev=None), "--golden", "golden.json")
+    choice["tuning"] |= {"value": None, "first_pass": None}
+    done = rescore("check", changed(choice=choice), "--golden", "golden.json")
     assert done.returncode == 0 and re.search(
         r"dev.reranked +[\d.]+ +not tuned +no dev lists +changed", done.stdout
     )
-    old = json.loads(results.read_text())["signature"]
-    done = rescore(
-        "check",
-        changed(signature=old.replace("case:lc", "case:mixed")),
-        "--golden",
-        "golden.json",
-    )
+    now = json.loads(results.read_text())
+    now["metrics"][0]["conditions"]["settings"]["case"] = "mixed"
+    done = rescore("check", changed(metrics=now["metrics"]), "--golden", "golden.json")
     assert done.returncode == 1 and "FAILED: settings" in done.stdout
-    done = rescore(
-        "check",
-        changed(signature=old.replace("lm:ngram=ngram@", "lm:ngram=ngram@0")),
-        "--golden",
-        "golden.json",
-    )
+    now["columns"]["ngram"]["fingerprint"] = "0" * 64
+    done = rescore("check", changed(columns=now["columns"]), "--golden", "golden.json")
     assert (
         done.returncode == 0 and "columns" in done.stdout and "changed" in done.stdout
     )
@@ -415,19 +408,16 @@ def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
 def test_check_compares_the_settings_of_all_metrics(
     rescore: Run, results: Path, tmp_path: Path
 ) -> None:
-    """Also of lists of words: their content stands in the signature."""
+    """Also of lists of words: their content is a setting."""
     golden = json.loads(results.read_text())
     listed = json.loads(results.read_text())["metrics"][0] | {"metric": "B-WER"}
     for counts in listed["counts"].values():
         counts["listed_words"] = counts.pop("ref_words")
-    golden["metrics"].append(
-        listed | {"signature": listed["signature"].replace("WER|", "B-WER|words:1234|")}
-    )
+    listed["conditions"]["settings"]["words"] = "1234"
+    golden["metrics"].append(listed)
     write_json(tmp_path / "golden.json", golden)
     assert rescore("check", "golden.json", "--golden", "golden.json").returncode == 0
-    golden["metrics"][1]["signature"] = golden["metrics"][1]["signature"].replace(
-        "words:1234", "words:5678"
-    )
+    golden["metrics"][1]["conditions"]["settings"]["words"] = "5678"
     write_json(tmp_path / "now.json", golden)
     done = rescore("check", "now.json", "--golden", "golden.json")
     assert done.returncode == 1 and "FAILED: B-WER.settings" in done.stdout

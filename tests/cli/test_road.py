@@ -18,17 +18,18 @@ from rescore import formats
 from rescore.asr.features import CHANNEL, EDITS, RESPELLED
 from rescore.asr.respell import Respelling, find_lexicon
 from rescore.columns import Column
+from rescore.decision import Choice, Decision
 from rescore.errors import UserError, installed_by
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.reports.analysis import render as show
 from rescore.reports.check import compare
 from rescore.reports.page import page
-from rescore.reports.records import Dev, MetricResult
+from rescore.reports.records import MetricResult
 from rescore.reports.summary import gain, render, worse
+from rescore.signature import Conditions
 from rescore.tuning import TuningOptions, Weights, suited, tune_weights
-from rescore.tuning.tuned import Tuned, TunedBy
-from rescore.tuning.weights import FoldWeights, Unproven
+from rescore.tuning.record import TunedBy, Tuning, Unproven
 from tests.analyses import analysed, outlook_of
 from tests.conftest import ROOT, Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
@@ -111,8 +112,8 @@ def test_folds_are_what_is_written_and_shown(rescore: Run, tmp_path: Path) -> No
     assert ranked == best
     report = json.loads((tmp_path / "r.json").read_text())
     assert (
-        report["dev"]["reranked"] == report["metrics"][0]["reranked"]
-        and len(report["dev"]["fold_weights"]) == 4
+        report["choice"]["tuning"]["value"] == report["metrics"][0]["reranked"]
+        and len(report["choice"]["tuning"]["of_folds"]) == 4
     )
     assert "weights of each fold, tuned on the other folds: ngram" in done.stdout
 
@@ -138,10 +139,9 @@ def test_forced_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> 
         replace(nbest, header=Header(records={"tta": columns["now"]}))
         for nbest in lists
     ]
-    forced = suited(
-        replace(weights, columns={"tta": columns["tta"]}), lists, force=True
-    )
-    assert forced.tuned.forced and forced.tuned.signature.endswith(",forced")
+    tuning = replace(weights.tuning, columns={"tta": columns["tta"]})
+    forced = suited(replace(weights, tuning=tuning), lists, force=True)
+    assert forced.tuning.forced and forced.tuning.signature.endswith(",forced")
     assert outlook_of(ErrorRate(), lists, forced).flatters
 
 
@@ -176,14 +176,15 @@ def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> No
     done = rescore("tune", "dev.jsonl", "-o", "w.json")
     assert done.returncode == 0
     weights = json.loads((tmp_path / "w.json").read_text())
-    unproven, lists = weights["unproven"], formats.read([tmp_path / "dev.jsonl"])
+    unproven = weights["tuning"]["unproven"]
+    lists = formats.read([tmp_path / "dev.jsonl"])
     assert weights["weights"]["tta"] == 0 < unproven["weights"]["tta"]
     # The interval is of the very weights that are named, and includes 0: test, interval
     # and sentence are one.
     assert package.evaluate(
         lists, unproven["weights"]["tta"]
     ).reranked == pytest.approx(unproven["value"])
-    gain = weights["tuned_for"]["first_pass"] - unproven["value"]
+    gain = weights["tuning"]["first_pass"] - unproven["value"]
     assert unproven["low"] <= 0 <= unproven["high"] and unproven["low"] + unproven[
         "high"
     ] == pytest.approx(2 * gain)
@@ -191,7 +192,7 @@ def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> No
     assert shown.returncode == 0
     results = package.evaluate(lists, Weights.load(tmp_path / "w.json"))
     before, tested = (
-        weights["tuned_for"]["first_pass"],
+        weights["tuning"]["first_pass"],
         f"{unproven['value']:.2f} with the tested weights (tta",
     )
     reason = (
@@ -203,18 +204,18 @@ def test_the_true_reason_of_a_weight_of_zero(rescore: Run, tmp_path: Path) -> No
     assert reason in page(
         results, ErrorRate(), lists, [nbest.hypotheses[0].text for nbest in lists]
     )
-    chance = Dev("d", 1, 5.0, 5.0, unproven=Unproven({"tta": 0.2}, 4.9, -0.0, 0.2))
+    chance = Tuning(TunedBy.DEV, "d", 1, value=5.0, first_pass=5.0)
+    chance = replace(chance, unproven=Unproven({"tta": 0.2}, 4.9, -0.0, 0.2))
+    by_chance = replace(results, choice=replace(results.choice, tuning=chance))
     told = (
         "WER on d is 5.00 for the first pass, 4.90 with the tested weights (tta 0.2);"
         " the gain of 0.10 points may be "
     )
-    assert told in render(replace(results, dev=chance))
-    assert "0.00 to 0.20, includes 0; tune on more lists" in render(
-        replace(results, dev=chance)
-    )
-    assert "-0.00" not in render(replace(results, dev=chance))
-    none = Dev("d", 1, 5.0, 5.0)
-    assert "no weight above 0 is better" in render(replace(results, dev=none))
+    assert told in render(by_chance)
+    assert "0.00 to 0.20, includes 0; tune on more lists" in render(by_chance)
+    assert "-0.00" not in render(by_chance)
+    none = replace(results.choice, tuning=replace(chance, unproven=None))
+    assert "no weight above 0 is better" in render(replace(results, choice=none))
 
 
 def test_weights_of_another_model(rescore: Run, tmp_path: Path) -> None:
@@ -254,7 +255,17 @@ def figures(
     name: str, first_pass: float, reranked: float, p_value: float
 ) -> MetricResult:
     return MetricResult(
-        name, name == "BLEU", first_pass, 0.0, reranked, p_value, {}, {}, {}, ""
+        name,
+        name == "BLEU",
+        first_pass,
+        0.0,
+        reranked,
+        p_value,
+        {},
+        {},
+        {},
+        "",
+        Conditions({}),
     )
 
 
@@ -362,7 +373,7 @@ def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) ->
         options=TuningOptions(("channel", "edits"), bagging=False),
     )
     record = respelled[0].header.records[CHANNEL]
-    assert weights.columns == {CHANNEL: record}
+    assert weights.tuning.columns == {CHANNEL: record}
     assert suited(weights, respelled) is weights
     for change, fits in (
         ({"norm": "lexicon:other"}, True),
@@ -381,16 +392,21 @@ def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) ->
             ),
         ):
             suited(weights, others)
-        assert suited(weights, others, force=True).tuned.forced
+        assert suited(weights, others, force=True).tuning.forced
 
 
 def test_unproven_weights_are_read_again(tmp_path: Path) -> None:
     weights = Weights(
         {"s2s": 1.0, "tta": 0.0},
-        Tuned(TunedBy.DEV, "dev", 4, "abc"),
-        options=TuningOptions(("words",), negative=("in",), folds=3),
-        unproven=Unproven({"tta": 0.2}, 4.4, -0.1, 0.5),
-        fold_weights=(FoldWeights({"s2s": 0.5, "tta": 0.5}),),
+        tuning=Tuning(
+            TunedBy.DEV,
+            "dev",
+            4,
+            "abc",
+            options=TuningOptions(("words",), negative=("in",), folds=3),
+            unproven=Unproven({"tta": 0.2}, 4.4, -0.1, 0.5),
+            of_folds=(Choice({"s2s": 0.5}, frozenset("r"), Decision("mbr", 2.0)),),
+        ),
     )
     weights.save(tmp_path / "w.json")
     assert Weights.load(tmp_path / "w.json") == weights
@@ -427,7 +443,8 @@ def test_confidences_need_the_columns_of_the_weights(
         "".join(json.dumps(entry) + "\n" for entry in noise(4, 1))
     )
     column = Column("ngram", "ab" * 32, "sum", "float32")
-    Weights({"s2s": 0.5, "ngram": 0.5}, {"ngram": column}).save(tmp_path / "w.json")
+    tuning = Tuning(columns={"ngram": column})
+    Weights({"s2s": 0.5, "ngram": 0.5}, tuning=tuning).save(tmp_path / "w.json")
     done = rescore("confidence", "l.jsonl", "--weights", "w.json", "-o", "c.jsonl")
     assert_one_line_error(
         done, "no score 'ngram'", "`rescore score LISTS --lm MODEL -o FILE` (or"

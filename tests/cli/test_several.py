@@ -92,7 +92,7 @@ def test_run_with_several_models(
             rescore(lists, "--lm", lm, "--dev", lists, "--report", "r.json").returncode
             == 0
         )
-        assert both["dev"]["reranked"] <= report(tmp_path)["dev"]["reranked"]
+        assert both["tuning"]["value"] <= report(tmp_path)["tuning"]["value"]
     # The stages find the same.
     assert (
         rescore(
@@ -103,9 +103,8 @@ def test_run_with_several_models(
     tuned = rescore("tune", "scored.jsonl")
     assert json.loads(tuned.stdout)["weights"] == pytest.approx(both["weights"])
     one = json.loads(rescore("tune", "scored.jsonl", "--column", "ngram").stdout)
-    assert one["weights"].keys() == {"s2s", "ngram"} and one["columns"].keys() == {
-        "ngram"
-    }
+    assert one["weights"].keys() == {"s2s", "ngram"}
+    assert one["tuning"]["columns"].keys() == {"ngram"}
 
 
 def test_given_weights(
@@ -522,8 +521,11 @@ def test_decisions_at_the_command_line(
         )
         assert done.returncode == 0, done.stderr
         found = report(tmp_path)
-        assert found["decision"] == name and f"|decide:{name}," in found["signature"]
-        assert found["dev"]["reranked"] == found["reranked"]
+        assert (
+            found["decision"]["name"] == name
+            and f"|decide:{name}," in found["signature"]
+        )
+        assert found["tuning"]["value"] == found["reranked"]
         assert f"decision: {name}, posteriors exp(" in done.stdout
         # The stages give the same.
         assert (
@@ -566,7 +568,7 @@ def test_folds_flat_and_curve(
     found = report(tmp_path)
     assert "|tuned:4folds,by=utterance,bagging=no,12@" in found["signature"]
     # tuned on all of it against tuned on the rest of it
-    assert found["dev"]["reranked"] <= found["reranked"]
+    assert found["tuning"]["value"] <= found["reranked"]
     assert rescore("score", lists, "--lm", arpa, "-o", "scored.jsonl").returncode == 0
     assert (
         rescore("tune", "scored.jsonl", "--no-bagging", "--curve", "c.csv").returncode
@@ -575,7 +577,7 @@ def test_folds_flat_and_curve(
     rows = list(csv.DictReader((tmp_path / "c.csv").open()))
     assert rows[0].keys() == {"column", "low", "high", "WER"}
     assert min(float(row["WER"]) for row in rows) == pytest.approx(
-        found["dev"]["reranked"]
+        found["tuning"]["value"]
     )
     assert_one_line_error(
         rescore(lists, "--lm", arpa, "--folds", "4", "--dev", lists), "leave out --dev"

@@ -16,7 +16,15 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.asr import rover
 from rescore.asr.features import RESPELLED
-from rescore.decision import Decision, best, combine, posteriors, risk, sorted_by_score
+from rescore.decision import (
+    Choice,
+    Decision,
+    best,
+    combine,
+    posteriors,
+    risk,
+    sorted_by_score,
+)
 from rescore.decision.risk import compared
 from rescore.errors import UserError
 from rescore.formats import read, write
@@ -70,7 +78,9 @@ def test_least_risk_is_the_definition(sentences: list[list[str]], scale: float) 
         )
         for words in sentences
     ]
-    chosen = Decision("mbr", scale).texts(ErrorRate(), [one], WEIGHTS)[0]
+    chosen = Choice(WEIGHTS, decision=Decision("mbr", scale)).texts(ErrorRate(), [one])[
+        0
+    ]
     assert risks[sentences.index(chosen.split())] == pytest.approx(min(risks))
 
 
@@ -90,11 +100,18 @@ def test_minus_infinity_is_impossible_under_every_weight(
         ("a b",),
     )
     scale = None if name == "best" else 1.0
-    (chosen,) = Decision(name, scale).texts(metric, [one], {"s2s": 1.0, "lm": weight})
+    (chosen,) = Choice(
+        {"s2s": 1.0, "lm": weight}, decision=Decision(name, scale)
+    ).texts(metric, [one])
     assert "z" not in chosen
-    assert sorted_by_score(one, {"s2s": 1.0, "lm": weight}).hypotheses[-1].text == "z z"
+    assert (
+        sorted_by_score(one, Choice({"s2s": 1.0, "lm": weight})).hypotheses[-1].text
+        == "z z"
+    )
     # not asked
-    (chosen,) = Decision(name, scale).texts(metric, [one], {"s2s": 1.0, "lm": 0.0})
+    (chosen,) = Choice({"s2s": 1.0, "lm": 0.0}, decision=Decision(name, scale)).texts(
+        metric, [one]
+    )
     assert "z" in chosen
 
 
@@ -108,8 +125,8 @@ def test_sums_that_no_float_holds() -> None:
     )
     for name in ("best", "mbr", "rover"):
         scale = None if name == "best" else 1.0
-        assert Decision(name, scale).texts(
-            ErrorRate(), [one], {"s2s": 2.0, "lm": 2.0}
+        assert Choice({"s2s": 2.0, "lm": 2.0}, decision=Decision(name, scale)).texts(
+            ErrorRate(), [one]
         ) == ["a"]
 
 
@@ -187,10 +204,14 @@ def test_risk_prefers_the_middle_of_many() -> None:
     # The best single hypothesis is unlike all others, which agree with each other but
     # for a word.
     one = nbest(("x y z", -1.0), ("a b c", -1.2), ("a b d", -1.3), ("a b e", -1.3))
-    assert Decision("best").texts(None, [one], WEIGHTS) == ["x y z"]
-    assert Decision("mbr", 1.0).texts(ErrorRate(), [one], WEIGHTS) == ["a b c"]
+    assert Choice(WEIGHTS).texts(None, [one]) == ["x y z"]
+    assert Choice(WEIGHTS, decision=Decision("mbr", 1.0)).texts(ErrorRate(), [one]) == [
+        "a b c"
+    ]
     # so sharp is the best alone
-    assert Decision("mbr", 50.0).texts(ErrorRate(), [one], WEIGHTS) == ["x y z"]
+    assert Choice(WEIGHTS, decision=Decision("mbr", 50.0)).texts(
+        ErrorRate(), [one]
+    ) == ["x y z"]
 
 
 def test_ties_are_deterministic() -> None:
@@ -277,7 +298,7 @@ def test_long_texts_are_voted_in_bounded_memory() -> None:
         texts.append(" ".join(np.where(random.random(2_000) < 0.1, wrong, words)))
     one = nbest(*((text, -1.0) for text in texts))
     tracemalloc.start()
-    (voted,) = Decision("rover", 1.0).texts(None, [one], WEIGHTS)
+    (voted,) = Choice(WEIGHTS, decision=Decision("rover", 1.0)).texts(None, [one])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20_000_000 and (np.array(voted.split()) == words).mean() > 0.95
@@ -296,43 +317,47 @@ def test_the_scale_is_tuned(name: str) -> None:
         )
         for _ in range(30)
     ]
-    tuned, _ = tune_scale(Decision(name), ErrorRate(), lists, WEIGHTS)
+    tuned, _ = tune_scale(Choice(WEIGHTS, decision=Decision(name)), ErrorRate(), lists)
     values = [
         text_value(
-            ErrorRate(), lists, Decision(name, scale).texts(ErrorRate(), lists, WEIGHTS)
+            ErrorRate(),
+            lists,
+            Choice(WEIGHTS, decision=Decision(name, scale)).texts(ErrorRate(), lists),
         )
-        for scale in scale_grid([combine(nbest, WEIGHTS) for nbest in lists])
+        for scale in scale_grid([combine(nbest, Choice(WEIGHTS)) for nbest in lists])
     ]
     assert text_value(
-        ErrorRate(), lists, tuned.texts(ErrorRate(), lists, WEIGHTS)
+        ErrorRate(), lists, Choice(WEIGHTS, decision=tuned).texts(ErrorRate(), lists)
     ) == min(values)
     # The sharpest posteriors leave the best hypothesis alone.
-    sharp = Decision(name, 1e6).texts(ErrorRate(), lists, WEIGHTS)
+    sharp = Choice(WEIGHTS, decision=Decision(name, 1e6)).texts(ErrorRate(), lists)
     assert sharp == [
         one.hypotheses[index].text
-        for one, index in zip(lists, best(lists, WEIGHTS), strict=True)
+        for one, index in zip(lists, best(lists, Choice(WEIGHTS)), strict=True)
     ]
 
 
 def test_many_lists_are_aligned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = read([ROOT / "data" / "test.json"])
-    exact = tune_scale(Decision("rover"), ErrorRate(), lists, WEIGHTS)
+    exact = tune_scale(Choice(WEIGHTS, decision=Decision("rover")), ErrorRate(), lists)
     alignments = []
     aligned_lists = rover.networks
     monkeypatch.setattr(
         rover, "networks", lambda *each: alignments.append(0) or aligned_lists(*each)
     )
-    tune_scale(Decision("rover"), ErrorRate(), lists, WEIGHTS)
+    tune_scale(Choice(WEIGHTS, decision=Decision("rover")), ErrorRate(), lists)
     each = len(alignments)
     monkeypatch.setattr(scale, "MANY", sum(len(nbest.hypotheses) for nbest in lists))
-    held = tune_scale(Decision("rover"), ErrorRate(), lists, WEIGHTS)
+    held = tune_scale(Choice(WEIGHTS, decision=Decision("rover")), ErrorRate(), lists)
     assert held[0] == exact[0] and (held[1] == exact[1]).all()
     assert len(alignments) - each < each / 5
 
 
 def test_a_scale_is_needed() -> None:
     with pytest.raises(UserError, match="give --scale, or tune it"):
-        Decision("mbr").texts(ErrorRate(), [nbest(("a", -1.0))], WEIGHTS)
+        Choice(WEIGHTS, decision=Decision("mbr")).texts(
+            ErrorRate(), [nbest(("a", -1.0))]
+        )
 
 
 @pytest.mark.parametrize("last", [-1.0, -1.5])
@@ -348,7 +373,7 @@ def test_reranked_lists_keep_the_toolkits_order_of_equals(
     for hypothesis, lm in zip(one.hypotheses, (-3.0, -2.0, -1.0), strict=True):
         hypothesis.scores["lm"] = lm
     weights = {"s2s": 0.5, "lm": 0.5}
-    write([sorted_by_score(one, weights)], str(tmp_path / "o.jsonl"))
+    write([sorted_by_score(one, Choice(weights))], str(tmp_path / "o.jsonl"))
     (again,) = read([tmp_path / "o.jsonl"])
     assert [hypothesis.text for hypothesis in again.hypotheses] == [
         "third",
@@ -356,8 +381,8 @@ def test_reranked_lists_keep_the_toolkits_order_of_equals(
         "first",
     ]
     assert (
-        Decision().texts(None, [again], WEIGHTS) == ["first"]
-        and sorted_by_score(again, weights) == again
+        Choice(WEIGHTS).texts(None, [again]) == ["first"]
+        and sorted_by_score(again, Choice(weights)) == again
     )
     figures = Figures(ErrorRate(), [replace(again, references=("word",))])
     assert [text.text for text in figures.at(figures.oracle_indices())] == ["first"]
@@ -373,7 +398,9 @@ def test_of_equals_the_given_ones_come_first() -> None:
     )
     for hypotheses in ([new, ours], [ours, new]):
         nbest = NbestList("u", hypotheses)
-        assert hypotheses[best([nbest], {"s2s": 1.0})[0]] is ours
-        assert sorted_by_score(nbest, {"s2s": 1.0}).hypotheses[0].text == "given"
+        assert hypotheses[best([nbest], Choice({"s2s": 1.0}))[0]] is ours
+        assert (
+            sorted_by_score(nbest, Choice({"s2s": 1.0})).hypotheses[0].text == "given"
+        )
     alone = NbestList("u", [new])
-    assert best([alone], {"s2s": 1.0}) == [0]
+    assert best([alone], Choice({"s2s": 1.0})) == [0]

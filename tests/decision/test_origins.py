@@ -17,7 +17,7 @@ from rescore.asr.features import MERGED, RESPELLED
 from rescore.asr.respell import Respelling
 from rescore.asr.systems import combined
 from rescore.columns import FIRST_PASS_ORIGIN, Column, Role, reserved_columns
-from rescore.decision import Decision, best, combine, sorted_by_score
+from rescore.decision import Choice, Decision, best, combine, sorted_by_score
 from rescore.errors import UserError
 from rescore.lms.lexicon import Lexicon
 from rescore.nbest import Header, Hypothesis, NbestList, own_indices, ranking
@@ -57,7 +57,7 @@ def test_what_is_made_of_merged_lists_keeps_the_origins(tmp_path: Path) -> None:
         formats.write([more], str(tmp_path / file))
         (again,) = formats.read([tmp_path / file])
         assert again == more and origins(
-            sorted_by_score(again, {"s2s": 1.0})
+            sorted_by_score(again, Choice({"s2s": 1.0}))
         ) == origins(more)
 
 
@@ -128,15 +128,17 @@ def test_of_equals_the_own_wins_everywhere(rescore: Run, tmp_path: Path) -> None
         )
         for index in range(3)
     ]
-    assert ranking(lists[0], [-1.0, -1.0]) == [1, 0] and best(lists, {"s2s": 1.0}) == [
+    assert ranking(lists[0], [-1.0, -1.0]) == [1, 0] and best(
+        lists, Choice({"s2s": 1.0})
+    ) == [
         1,
         1,
         1,
     ]
     for rule, scale in (("best", None), ("mbr", 1.0), ("rover", 1.0)):
         assert (
-            Decision(rule, scale).texts(
-                metrics.choose_metric("wer", lists), lists, {"s2s": 1.0}
+            Choice({"s2s": 1.0}, decision=Decision(rule, scale)).texts(
+                metrics.choose_metric("wer", lists), lists
             )
             == ["own"] * 3
         )
@@ -161,7 +163,7 @@ def test_of_equals_the_own_wins_everywhere(rescore: Run, tmp_path: Path) -> None
         [],
         options=TuningOptions(("words",)),
     )
-    assert tuned.tuned_for is not None and tuned.tuned_for.first_pass == 0.0
+    assert tuned.tuning.first_pass == 0.0
 
 
 def test_recombined_lists_have_the_first_pass_of_the_lists(
@@ -198,7 +200,7 @@ def test_recombined_lists_have_the_first_pass_of_the_lists(
         for one in formats.read([tmp_path / "sorted.jsonl"])
     }
     assert [first[one.id] for one in lists] == [
-        one.hypotheses[best([one], {"s2s": 1.0})[0]].text for one in lists
+        one.hypotheses[best([one], Choice({"s2s": 1.0}))[0]].text for one in lists
     ]
 
 
@@ -220,24 +222,24 @@ def test_what_is_excluded_neither_wins_nor_votes() -> None:
     plain = [replace(nbest, hypotheses=nbest.hypotheses[:2]) for nbest in lists]
     for rule, scale in (("mbr", 0.01), ("mbr", 1.0), ("rover", 0.01), ("best", None)):
         decide = Decision(rule, scale)
-        assert decide.texts(metric, lists, weights.of) == decide.texts(
-            metric, plain, weights.of
-        )
-    assert combine(lists[0], weights.of).tolist() == [-1.0, -1.1, -np.inf]
-    sorted_list = sorted_by_score(lists[0], weights.of)
+        assert replace(weights, decision=decide).texts(metric, lists) == replace(
+            weights, decision=decide
+        ).texts(metric, plain)
+    assert combine(lists[0], weights).tolist() == [-1.0, -1.1, -np.inf]
+    sorted_list = sorted_by_score(lists[0], weights)
     assert sorted_list.hypotheses[-1].origin == RESPELLED
     # written lists are JSON, which has no minus infinity
     assert np.isfinite([each.combined for each in sorted_list.hypotheses]).all()
     only = [replace(nbest, hypotheses=nbest.hypotheses[2:]) for nbest in lists]
     # nothing else is there
-    assert Decision("best").texts(metric, only, weights.of) == ["a b x d"] * 9
+    assert weights.texts(metric, only) == ["a b x d"] * 9
 
 
 def test_excluded_origins_are_in_the_weights_file(tmp_path: Path) -> None:
     weights = Weights({"s2s": 1.0}, excluded=frozenset({RESPELLED, MERGED}))
     weights.save(tmp_path / "w.json")
     assert Weights.load(tmp_path / "w.json") == weights
-    assert weights.of(spelled()[0]).excluded == {RESPELLED, MERGED}
+    assert weights.excluded == {RESPELLED, MERGED}
     assert weights.sorted_excluded == ("merged", "respelled")
 
 

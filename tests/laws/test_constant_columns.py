@@ -115,6 +115,6 @@ def test_a_bonus_that_is_tuned_by_default_is_not_told(
 ) -> None:
     every = lists("x", constant=False)  # all texts have three words
     weights = rescore.tune(every, ["lm", "x"])
-    assert weights.options is not None
-    assert weights.options.bonuses == ("words",)
+    assert weights.tuning.options is not None
+    assert weights.tuning.options.bonuses == ("words",)
     assert "the same for all hypotheses" not in caplog.text

@@ -8,9 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rescore.decision import Decision
+from rescore.decision import Choice, Decision, combine, posteriors
 from rescore.decision.risk import EQUAL, compared
-from rescore.decision.rules import Decider, posteriors
 from rescore.metrics import choose_metric
 from rescore.metrics.base import Metric
 from rescore.nbest import Hypothesis, NbestList
@@ -79,14 +78,13 @@ def all_lists_are_deep(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_choice_is_that_of_the_definition(name: str, scale: float) -> None:
     lists = deep(6, 40, seed=1)
     metric = choose_metric(name, lists)
-    decision = Decision("mbr", scale)
-    decider = Decider(decision, metric, lists, {"s2s": 1.0, "lm": 0.5})
+    choice = Choice({"s2s": 1.0, "lm": 0.5}, decision=Decision("mbr", scale))
+    allowed = choice.allowed(lists)
+    scores = [combine(nbest, choice) for nbest in allowed]
     expected = []
-    for nbest, shares in zip(
-        decider.lists, posteriors(decider.scores, scale), strict=True
-    ):
+    for nbest, shares in zip(allowed, posteriors(scores, scale), strict=True):
         expected.append(by_definition(metric, nbest, shares))
-    assert decider.texts(scale) == expected
+    assert choice.texts(metric, lists) == expected
     assert EQUAL < 1e-9
 
 

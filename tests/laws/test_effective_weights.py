@@ -18,7 +18,7 @@ import pytest
 from rescore import formats, pipeline
 from rescore.columns import Column
 from rescore.config import RunConfig
-from rescore.decision import Decision
+from rescore.decision import Choice
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.reports import files
 from rescore.reports.summary import render
@@ -82,7 +82,7 @@ def by_decoder(
     for name, weight in weights.weights.items():
         if name not in (*effective, "s2s"):
             others[name] = weight
-    return Decision().texts(None, every, {**others, **effective})
+    return Choice({**others, **effective}).texts(None, every)
 
 
 ASKED = {
@@ -98,11 +98,11 @@ def test_the_toolkit_would_choose_the_same_texts(written: str, asked: str) -> No
     every = lists(written)
     outcome = pipeline.run(every, ASKED[asked], every)
     weights = outcome.weights
-    assert weights.toolkit
-    effective = weights.toolkit.effective(weights.weights)
+    assert weights.tuning.toolkit
+    effective = weights.tuning.toolkit.effective(weights.weights)
     assert by_decoder(every, effective, weights) == outcome.texts
     assert outcome.texts != outcome.decided.first_pass_texts
-    (line,) = effective_weights(weights.toolkit, weights.weights)
+    (line,) = effective_weights(weights.tuning.toolkit, weights.weights)
     for name, (ours, theirs) in told(line).items():
         assert ours == pytest.approx(effective[name], rel=1e-3, abs=1e-3)
         assert theirs == pytest.approx(TOOLKIT[name], abs=2e-4)
@@ -206,7 +206,7 @@ def test_a_missing_part_smaller_than_a_whole_number_is_told(name: str) -> None:
 def test_without_components_nothing_is_told() -> None:
     every = lists()
     outcome = pipeline.run(every, RunConfig(word_bonus=True, bagging=False), every)
-    assert outcome.weights.toolkit is None
+    assert outcome.weights.tuning.toolkit is None
     assert "effective" not in render(outcome.results)
 
 
@@ -243,9 +243,9 @@ def test_files_keep_them() -> None:
     for road in ("tune", "rerank"):
         assert run_main(*ROADS[road].split()).returncode == 0
     weights = Weights.load(Path("w.json"))
-    assert weights.toolkit
-    assert weights.toolkit.weights == pytest.approx(TOOLKIT)
-    assert files.read(Path("r.json")).toolkit == weights.toolkit
+    assert weights.tuning.toolkit
+    assert weights.tuning.toolkit.weights == pytest.approx(TOOLKIT)
+    assert files.read(Path("r.json")).tuning.toolkit == weights.tuning.toolkit
 
 
 @pytest.mark.usefixtures("_in_folder")

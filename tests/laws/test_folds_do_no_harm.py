@@ -50,9 +50,10 @@ def test_weights_that_harm_held_out_lists_are_not_applied(rule: str) -> None:
     kept = outcome_of(rule, lists(helps=False), bagging=True)
     assert harmful.results.metrics[0].reranked > kept.results.metrics[0].reranked
     assert kept.weights.weights == {"s2s": 1.0, "lm": 0.0}
-    for fold in kept.weights.fold_weights:
+    for fold in kept.weights.tuning.of_folds:
         assert fold.weights == {"s2s": 1.0, "lm": 0.0}
-    assert kept.weights.unproven is not None and kept.weights.unproven.held_out
+    unproven = kept.weights.tuning.unproven
+    assert unproven is not None and unproven.held_out
     assert ",kept=first_pass," in kept.results.signature
     assert "on held-out folds is" in render(kept.results)
 
@@ -60,7 +61,7 @@ def test_weights_that_harm_held_out_lists_are_not_applied(rule: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_weights_that_help_are_applied(rule: str) -> None:
     outcome = outcome_of(rule, lists(helps=True), bagging=True)
-    assert outcome.weights.weighs("lm") and outcome.weights.unproven is None
+    assert outcome.weights.weighs("lm") and outcome.weights.tuning.unproven is None
     assert "kept" not in outcome.results.signature
     assert outcome.results.metrics[0].reranked < outcome.results.metrics[0].first_pass
 
@@ -97,7 +98,7 @@ def test_the_interval_does_not_depend_on_the_order_of_the_file(rule: str) -> Non
     turned = [*reversed(every[:20]), *reversed(every[20:])]
     records = []
     for some in (every, turned):
-        unproven = outcome_of(rule, some, bagging=True).weights.unproven
+        unproven = outcome_of(rule, some, bagging=True).weights.tuning.unproven
         assert unproven is not None
         records.append((unproven.low, unproven.high))
     assert records[0] == pytest.approx(records[1], abs=1e-9)

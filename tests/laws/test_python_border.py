@@ -53,7 +53,7 @@ GOOD: dict[str, Any] = {
 """Values of arguments that a call needs."""
 NOT_CALLED = {
     *("load", "load_weights", "save_weights"),  # of names and paths alone
-    *("Choice", "LanguageModel", "Normaliser", "Question", "Rescorer", "Results"),
+    *("Answer", "LanguageModel", "Normaliser", "Question", "Rescorer", "Results"),
     *("RunConfig", "TokenScores", "UserError", "Weights", "Hypothesis", "NbestList"),
     "__version__",
 }

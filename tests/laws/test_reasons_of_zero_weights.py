@@ -14,10 +14,10 @@ import pytest
 from rescore import metrics
 from rescore.formats.first_pass import rank_by_order
 from rescore.parts import DECISIONS
-from rescore.reports.records import Dev
 from rescore.reports.summary import why_all_zero
 from rescore.tuning import TuningOptions, Weights, tune_weights
 from rescore.tuning.phrases import notes
+from rescore.tuning.record import TunedBy, Tuning, Unproven
 from rescore.tuning.search import errors_of_best
 
 from .test_zero_weights import USELESS, Decision, lists
@@ -45,10 +45,13 @@ def weights_of(rule: str, number: int, systems: bool, bagging: bool = True) -> W
 
 def sentence(weights: Weights) -> str:
     """Return why all weights are 0; empty if one is not 0."""
-    reasons = why_all_zero(
-        Dev.of(weights), weights.weights, "WER", weights.decision.name, {}
-    )
-    return " ".join(reasons)
+    return " ".join(why_all_zero(weights, "WER", {}))
+
+
+def without(unproven: Unproven | None = None) -> Weights:
+    """Return weights of 0, tuned on 12 lists."""
+    tuning = Tuning(TunedBy.DEV, "d", 12, value=5.0, first_pass=5.0, unproven=unproven)
+    return Weights(dict.fromkeys("xyz", 0.0), tuning=tuning)
 
 
 @pytest.mark.parametrize(("rule", "number", "systems"), CASES)
@@ -58,13 +61,13 @@ def test_the_reason_is_true_of_its_figures(
     weights = weights_of(rule, number, systems)
     told = sentence(weights)
     assert told
-    if weights.unproven is None:
+    if weights.tuning.unproven is None:
         assert "no weight above 0" in told
         return
     found = FIGURES.search(told)
     assert found, told
     before, after = (float(figure) for figure in found.groups())
-    unproven = weights.unproven
+    unproven = weights.tuning.unproven
     assert unproven.alone is not None
     gain = unproven.alone - unproven.value
     assert gain == pytest.approx((unproven.low + unproven.high) / 2)
@@ -81,21 +84,16 @@ def test_the_closest_of_single_models_is_named() -> None:
             good = hypothesis.scores["good"]
             hypothesis.scores["z"] = good + 9 * hypothesis.scores["x"]
     metric = metrics.choose_metric("wer", some)
-    unproven = tune_weights(metric, some[:12], ("x", "y", "z")).unproven
+    unproven = tune_weights(metric, some[:12], ("x", "y", "z")).tuning.unproven
     assert unproven is not None
     model = unproven.model_alone
     assert model is not None
     assert model.errors == errors_of_best(3)
     assert model.gained_errors < model.errors
-    dev = Dev("d", 12, 5.0, 5.0, unproven=unproven)
-    told = " ".join(why_all_zero(dev, dict.fromkeys("xyz", 0.0), "WER", "best", {}))
+    told = " ".join(why_all_zero(without(unproven), "WER", {}))
     assert (f"single models {model.name}" in told) == (model.gain > 0)
     gaining = replace(unproven, model_alone=replace(model, gain=0.5, error=0.3))
-    told = " ".join(
-        why_all_zero(
-            replace(dev, unproven=gaining), dict.fromkeys("xyz", 0.0), "WER", "best", {}
-        )
-    )
+    told = " ".join(why_all_zero(without(gaining), "WER", {}))
     assert "gains 0.50 points, 1.6 standard errors of the 2.1 that it needs" in told
 
 
@@ -104,8 +102,8 @@ def test_the_closest_of_single_models_is_named() -> None:
 def test_nothing_is_significant_without_a_test(rule: str, systems: bool) -> None:
     weights = weights_of(rule, 2, systems, bagging=False)
     halved = {name: 0.5 * (name != "y") for name in weights.weights}
-    assert weights.unproven is None
-    told = [sentence(weights), *notes([halved], weights.columns)]
+    assert weights.tuning.unproven is None
+    told = [sentence(weights), *notes([halved], weights.tuning.columns)]
     said = " ".join(told)
     assert "signific" not in said and "chance" not in said
 
@@ -119,8 +117,8 @@ def test_a_word_bonus_is_tried_where_words_are_missing(
     """Another model is no advice to a first pass that lacks words."""
     weights = {"s2s": 1.0, "x": 0.0} | ({"words": 0.0} if bonus else {})
     counts = {"deletions": deletions, "insertions": insertions}
-    dev = Dev("d", 12, 5.0, 5.0)
-    told = " ".join(why_all_zero(dev, weights, "WER", "best", counts))
+    choice = replace(without(), weights=weights)
+    told = " ".join(why_all_zero(choice, "WER", counts))
     lacks = not bonus and deletions >= 10 * max(1, insertions)
     assert ("try --word-bonus tune" in told) is lacks
     assert ("try another LM" in told) is not lacks

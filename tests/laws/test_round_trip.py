@@ -28,7 +28,7 @@ from rescore.formats.times import TIMED
 from rescore.formats.writing import HELD, LOSSES
 from rescore.nbest import Audio, Header, Hypothesis, NbestList
 from rescore.parts import FORMATS
-from rescore.tuning import Tuned, TunedBy, Weights
+from rescore.tuning import Weights
 from tests.conftest import Run
 
 # --- lists ---------------------------------------------------------------------------
@@ -382,7 +382,7 @@ def test_a_reranked_file_chooses_the_same(
     file: str, decide: str, rescore: Run, tmp_path: Path
 ) -> None:
     formats.write(voted(), str(tmp_path / "l.jsonl"))
-    weights = Weights.interpolation({"lm": 0.3}, Tuned(TunedBy.GIVEN))
+    weights = Weights.interpolation({"lm": 0.3})
     weights.save(tmp_path / "w.json")
     how = ["--decide", "mbr", "--scale", "1"] if decide == "mbr" else []
     written = "x.espnet2" if file == "x" else file
@@ -439,7 +439,7 @@ def test_a_reranked_file_of_another_package_chooses_the_same(
 ) -> None:
     monkeypatch.setitem(FORMATS._parts, "bars", (Bars(), "bars"))
     formats.write(voted(), str(tmp_path / "l.jsonl"))
-    weights = Weights.interpolation({"lm": 0.3}, Tuned(TunedBy.GIVEN))
+    weights = Weights.interpolation({"lm": 0.3})
     weights.save(tmp_path / "w.json")
     done = rescore("rerank", "l.jsonl", "--weights", "w.json", "-o", "x.bars")
     assert done.returncode == 0, done.stderr

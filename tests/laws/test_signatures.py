@@ -32,7 +32,7 @@ from rescore.options import Field, flattened, option
 from rescore.parts import METRICS
 from rescore.signature import parse
 from rescore.tuning import Weights
-from rescore.tuning.weights import SIGNED_ELSEWHERE, TuningOptions
+from rescore.tuning.record import SIGNED_ELSEWHERE, TuningOptions
 from tests.conftest import LEXICON, WORDS, Done, Run, networks_with_sentences
 from tests.formats.samples import SAMPLES
 from tests.lms.test_ngram import ARPA

@@ -12,7 +12,7 @@ import pytest
 from rescore.asr.rover import Rover
 from rescore.asr.systems import combined
 from rescore.columns import FIRST_PASS
-from rescore.decision import Decision
+from rescore.decision import Choice, Decision
 from rescore.metrics.base import Metric
 from rescore.metrics.wer import CharacterErrorRate, ErrorRate, MixedErrorRate
 from rescore.nbest import Hypothesis, NbestList
@@ -53,8 +53,10 @@ def test_combined_lists_and_plain_lists_have_the_same_words(systems: int) -> Non
         plain.append(NbestList(f"u{place}", every))
     decision = Decision("rover", 1.0, SETTINGS)
     weights = {FIRST_PASS: 1.0}
-    voted = decision.texts(ErrorRate(), list(combined(outputs)), weights)
-    assert voted == decision.texts(ErrorRate(), plain, weights)
+    voted = Choice(weights, decision=decision).texts(
+        ErrorRate(), list(combined(outputs))
+    )
+    assert voted == Choice(weights, decision=decision).texts(ErrorRate(), plain)
     assert len(set(voted)) > 30
 
 
@@ -88,7 +90,9 @@ def test_words_at_different_times_stand_apart(
         every[0] = [(word, start + late, end + late) for word, start, end in every[0]]
         nbest = NbestList("u", [timed(row) for row in every])
         decision = Decision("rover", 1.0, SETTINGS)
-        assert decision.texts(None, [nbest], {FIRST_PASS: 1.0}) == [words]
+        assert Choice({FIRST_PASS: 1.0}, decision=decision).texts(None, [nbest]) == [
+            words
+        ]
 
 
 def test_a_pair_of_words_at_different_times_is_no_choice_between_them() -> None:
@@ -112,4 +116,6 @@ def test_a_text_without_blanks_is_voted_on_by_characters(metric: Metric) -> None
         hypotheses = [Hypothesis(text, {FIRST_PASS: 0.0}) for text in texts]
         lists = [NbestList("u", hypotheses)]
         decision = Decision("rover", 1.0, SETTINGS)
-        assert decision.texts(metric, lists, {FIRST_PASS: 1.0}) == [voted]
+        assert Choice({FIRST_PASS: 1.0}, decision=decision).texts(metric, lists) == [
+            voted
+        ]

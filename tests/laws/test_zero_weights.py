@@ -60,7 +60,7 @@ def tuned(
     metric = metrics.choose_metric(name, some)
     options = TuningOptions(decision=Decision(rule))
     weights = tune_weights(metric, some, columns, options)
-    return weights, weights.decision.texts(metric, some, weights.of)
+    return weights, weights.texts(metric, some)
 
 
 @pytest.mark.parametrize(("rule", "metric", "systems"), CASES)

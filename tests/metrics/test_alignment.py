@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore import decision, formats
+from rescore.decision import Choice
 from rescore.metrics import Normaliser, list_statistics
 from rescore.metrics.alignment import align
 from rescore.metrics.counting import batches, error_counts
@@ -163,7 +164,7 @@ def test_counts_of_all_hypotheses_are_sclites(lists: str, tmp_path: Path) -> Non
     references = [nbest.references[0] for nbest in read for _ in nbest.hypotheses]
     hypotheses = [hypothesis.text for nbest in read for hypothesis in nbest.hypotheses]
     assert statistics[:, :3].tolist() == sclite_counts(tmp_path, references, hypotheses)
-    assert len(decision.best(read, {"s2s": 1.0})) == len(read)
+    assert len(decision.best(read, Choice({"s2s": 1.0}))) == len(read)
 
 
 def test_rows_of_an_array_are_sequences_of_words() -> None:

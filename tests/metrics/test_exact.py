@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rescore.decision import Decision
+from rescore.decision import Choice, Decision
 from rescore.errors import UserError
 from rescore.ids import by_number
 from rescore.metrics import Normaliser, value
@@ -92,7 +92,9 @@ def test_mbr_is_the_majority_vote() -> None:
             Hypothesis(text, {"s2s": -float(rank)}) for rank, text in enumerate(texts)
         ]
         nbest = NbestList(str(number), hypotheses)
-        (chosen,) = Decision("mbr", 0.0).texts(metric, [nbest], {"s2s": 1.0})
+        (chosen,) = Choice({"s2s": 1.0}, decision=Decision("mbr", 0.0)).texts(
+            metric, [nbest]
+        )
         if votes:
             assert votes[chosen.partition("#")[2]] == max(votes.values())
 

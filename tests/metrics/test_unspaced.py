@@ -18,7 +18,7 @@ from rescore.metrics.base import settings_on
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.wer import CharacterErrorRate, ErrorRate
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning.weights import TunedFor
+from rescore.tuning.record import Tuning
 from tests.conftest import Run
 
 CHINESE = {"u1": "今天天气很好我们出去走走", "u2": "他说明天会下雨"}
@@ -45,7 +45,9 @@ def test_the_mixed_error_rate_by_hand() -> None:
         "mixed",
         1,
     )
-    again = choose_metric("mer", [], TunedFor.by(metric, 0.0, 0.0, 1).options)
+    again = choose_metric(
+        "mer", [], Tuning().with_figures(metric, 0.0, 0.0).metric_options
+    )
     assert again.settings == metric.settings and again.words == metric.words
 
 

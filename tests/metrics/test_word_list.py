@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from rescore.asr.respell import find_lexicon
-from rescore.decision import Decision
+from rescore.decision import Choice, Decision
 from rescore.errors import UserError
 from rescore.metrics import (
     METRICS,
@@ -269,7 +269,12 @@ def test_lists_of_utterances_in_every_use(seed: int) -> None:
         for nbest, own, loss in zip(lists, listed, losses(metric, lists), strict=True):
             alone = METRICS[name](words=WordList(tuple(own), "y"))
             assert loss.tolist() == losses(alone, [nbest])[0].tolist()
-        assert len(Decision("mbr", 1.0).texts(metric, lists, {"s2s": 1.0})) == 60
+        assert (
+            len(
+                Choice({"s2s": 1.0}, decision=Decision("mbr", 1.0)).texts(metric, lists)
+            )
+            == 60
+        )
 
 
 def test_kaldis_form_at_the_command_line(rescore: Run, tmp_path: Path) -> None:

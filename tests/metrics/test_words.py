@@ -90,7 +90,7 @@ def test_a_bonus_counts_as_the_metric_that_weights_were_tuned_for(
     write(tmp_path, ["我们去", "我们去了"], "我们去了")
     weights = {
         "weights": {"s2s": 1.0, "words": 5.0},
-        "tuned_for": {"metric": "mer", "settings": {"split_mixed": True}},
+        "tuning": {"metric": "mer", "settings": {"split_mixed": True}},
     }
     (tmp_path / "w.json").write_text(json.dumps(weights), encoding="utf-8")
     for metric in ((), ("--metric", "wer")):

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from rescore import decision
 from rescore.asr.features import EDITS, RESPELLED
 from rescore.columns import FIRST_PASS
-from rescore.decision import Decision
+from rescore.decision import Choice, Decision
 from rescore.metrics import list_statistics, total, value
 from rescore.metrics.base import text_statistics
 from rescore.metrics.mapsswe import matched_pairs
@@ -182,7 +182,7 @@ def harmed(
         )
         statistics = list_statistics(METRIC, test)
         before, after = (
-            value(METRIC, total(statistics, decision.best(test, some)))
+            value(METRIC, total(statistics, decision.best(test, Choice(some))))
             for some in ({FIRST_PASS: 1.0}, weights.weights)
         )
         changes.append(after - before)
@@ -282,7 +282,7 @@ def null(
                 text_statistics(
                     METRIC,
                     known[1],
-                    weights.decision.texts(METRIC, known[1], weights.of),
+                    weights.texts(METRIC, known[1]),
                 )
             )
         without, with_it = (

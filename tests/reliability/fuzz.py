@@ -47,9 +47,9 @@ from rescore.lms.config import NetworkConfig
 from rescore.lms.folders import card_value
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Audio
-from rescore.reports import files
+from rescore.reports import files, former
 from rescore.reports.records import SCHEMA
-from rescore.service.app import answer_of, lists_of
+from rescore.service.app import as_record, lists_of
 from rescore.signature import parse
 from rescore.tuning import Weights
 from tests.formats.samples import SAMPLES
@@ -155,10 +155,23 @@ RUN = {
     "dev": {"source": "d", "utterances": 1, "first_pass": 1.0, "reranked": 1.0},
 }
 SENTENCES = {"first_pass": 1, "oracle": 1, "reranked": 1}
+MEASURED = {**FIGURES, "sentence_errors": SENTENCES, "signature": SIGNATURE}
+FORMER = {"schema": former.SCHEMA, **RUN, "metrics": [MEASURED]}
+CONDITIONS = {"settings": {"case": "lc"}, "lists": "5@ab", "versions": {"rescore": "1"}}
+CHOICE = {
+    "weights": {"s2s": 1.0},
+    "excluded": ["respelled"],
+    "decision": {"name": "mbr", "scale": 1.0},
+    "tuning": {"by": "dev", "source": "d", "lists": 1, "columns": {"tta": COLUMN}},
+}
 RESULTS = {
     "schema": SCHEMA,
-    **RUN,
-    "metrics": [{**FIGURES, "sentence_errors": SENTENCES, "signature": SIGNATURE}],
+    "utterances": 1,
+    "hypotheses": 2,
+    "choice": CHOICE,
+    "signature": SIGNATURE,
+    "columns": {"tta": COLUMN},
+    "metrics": [{**MEASURED, "conditions": CONDITIONS}],
 }
 TIMED: dict[str, str] = {
     "a.ctm": "r 1 0.00 0.30 hello 0.9\nr 1 0.50 0.30 there\n",
@@ -434,6 +447,8 @@ def cases() -> list[Case]:
         ),
         ("weights", of_text(json.dumps(WEIGHTS), Weights.load)),
         ("weights values", of_json(WEIGHTS, Weights.load)),
+        ("weights of today", of_json(CHOICE, Weights.load)),
+        ("former results", of_json(FORMER, files.read)),
         ("results", of_text(json.dumps(RESULTS), files.read)),
         ("results values", of_json(RESULTS, files.read)),
         (
@@ -516,7 +531,7 @@ def cases() -> list[Case]:
         """
         lists, _ = lists_of(path.read_bytes(), path.parent)
         answers = [
-            answer_of(rescorer, choice)
+            as_record(rescorer, choice)
             for choice in rescorer.decide(rescorer.score([lists])[0])
         ]
         return json.dumps(answers, allow_nan=False)

@@ -85,7 +85,7 @@ def test_weights_of_wrong_types(rescore: Run, tmp_path: Path, value: object) -> 
 
 @pytest.mark.parametrize(
     "field",
-    ["utterances", "counts", "dev", "signature", "weights", "intervals", "columns"],
+    ["utterances", "counts", "dev", "conditions", "choice", "intervals", "columns"],
 )
 def test_results_of_wrong_types(rescore: Run, tmp_path: Path, field: str) -> None:
     write_json(tmp_path / "l.json", {"u": ENTRY})

@@ -211,7 +211,7 @@ class Tool(RuleBasedStateMachine):
         report = self.name(".json")
         self.run("rerank", file, "--weights", weights, "--report", report)
         found = json.loads(Path(report).read_text())["metrics"][0]["reranked"]
-        said = json.loads(Path(weights).read_text())["tuned_for"]["value"]
+        said = json.loads(Path(weights).read_text())["tuning"]["value"]
         assert abs(found - said) < 1e-9, (found, said)
 
     @rule(file=files, dev=files, decide=st.sampled_from(["best", "mbr", "rover"]))

@@ -15,7 +15,7 @@ import pytest
 from rescore.asr.systems import combined
 from rescore.columns import Column
 from rescore.deciding import decide
-from rescore.decision import Decision
+from rescore.decision import Choice, Decision
 from rescore.metrics import list_statistics, oracle, total, value
 from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
@@ -29,8 +29,7 @@ from rescore.reports.analysis import (
     render,
 )
 from rescore.tuning import FIRST_PASS_ALONE, Weights
-from rescore.tuning.tuned import Tuned, TunedBy
-from rescore.tuning.weights import FoldWeights, TunedFor
+from rescore.tuning.record import TunedBy, Tuning
 from tests.analyses import analysed, outlook_of
 from tests.conftest import Run, write_json
 
@@ -149,9 +148,7 @@ def test_what_a_vote_corrects_and_breaks_of_each_system() -> None:
             nbest.hypotheses[0].scores.pop("lm")
     voted = list(combined(lists))
     weights = replace(FIRST_PASS_ALONE, decision=Decision("rover", 1.0))
-    chosen = [
-        text.split() for text in weights.decision.texts(ErrorRate(), voted, weights.of)
-    ]
+    chosen = [text.split() for text in weights.texts(ErrorRate(), voted)]
     found = analysed(ErrorRate(), voted, weights)
     assert "corrected, mixture -> choice" in render(found)
     assert [system.name for system in found.systems] == list("abc")
@@ -343,13 +340,19 @@ def test_weights_of_folds_flatter_reranked_lists() -> None:
         nbest(str(index), "a b c", "a x c", "a b c", lm=(0.0, 9.0))
         for index in range(4)
     ]
-    about, fold = TunedFor("wer", 0.0, 1.0, 4), FoldWeights({"s2s": 1.0})
-    weights = replace(
-        HALF,
-        tuned=Tuned(TunedBy.FOLDS, "", 4, content_hash(lists), 2, "utterance"),
-        tuned_for=about,
-        fold_weights=(fold, fold),
+    fold = Choice({"s2s": 1.0})
+    tuning = Tuning(
+        TunedBy.FOLDS,
+        lists=4,
+        digest=content_hash(lists),
+        folds=2,
+        unit="utterance",
+        metric="wer",
+        value=0.0,
+        first_pass=1.0,
+        of_folds=(fold, fold),
     )
+    weights = replace(HALF, tuning=tuning)
     assert (
         outlook_of(ErrorRate(), lists, weights).flatters
         and not outlook_of(ErrorRate(), lists[1:], weights).flatters

@@ -165,7 +165,7 @@ def test_dev_and_test_stand_in_one_table(
     ).stdout.splitlines()
     assert shown[0] == "method,dev WER,test WER" and shown[-1].startswith("tta-small,")
     report = json.loads((tmp_path / "r.json").read_text())
-    for figures in (report["metrics"][0], report["dev"]["metrics"][0]):
+    for figures in (report["metrics"][0], report["dev"][0]):
         figures["p_value"] = 0.001
     write_json(tmp_path / "sure.json", report)
     marked = (
@@ -175,9 +175,9 @@ def test_dev_and_test_stand_in_one_table(
     )
     # weights know the dev lists
     assert [cell.endswith("‡") for cell in marked] == [False, False, True]
-    dev = report["dev"]
+    dev = report["choice"]["tuning"]
     assert (
-        shown[-1].split(",")[1] == f"{dev['reranked']:.2f}"
+        shown[-1].split(",")[1] == f"{dev['value']:.2f}"
         and shown[1].split(",")[1] == f"{dev['first_pass']:.2f}"
     )
 

@@ -11,9 +11,9 @@ from rescore.columns import FIRST_PASS
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.figures import Shown
 from rescore.reports.overview import espnet, render_overview, told_apart, with_dev
-from rescore.reports.records import Dev, Record
+from rescore.reports.records import Record
 from rescore.tuning import Weights
-from rescore.tuning.tuned import Tuned
+from rescore.tuning.record import TunedBy, Tuning
 
 
 def lists(name: str, number: int = 6) -> list[NbestList]:
@@ -39,7 +39,9 @@ def result(name: str, dev: str | None = None, cased: bool = False) -> Record:
     if dev is None:
         return own
     of_dev = rescore.evaluate(lists("d", 4), weights, case_sensitive=cased)
-    return replace(own, dev=Dev(dev, 4, 50.0, 50.0, metrics=of_dev.metrics))
+    tuning = Tuning(TunedBy.DEV, dev, 4, value=50.0, first_pass=50.0)
+    choice = replace(own.choice, tuning=tuning)
+    return replace(own, choice=choice, dev=of_dev.metrics)
 
 
 def names(results: list[Record]) -> list[str]:
@@ -89,7 +91,7 @@ def test_tables_may_have_intervals_and_an_oracle() -> None:
 def test_the_digest_says_where_weights_were_tuned() -> None:
     """Not the number of lists."""
     dev = lists("dev")
-    tuned = Tuned.on("dev", dev).in_folds(3, "utterance", {})
-    weights = Weights({FIRST_PASS: 1.0}, tuned)
-    assert weights.tuned.is_on(dev)
-    assert not weights.tuned.is_on(lists("test"))
+    tuning = Tuning.on("dev", dev).in_folds(3, "utterance", {})
+    weights = Weights({FIRST_PASS: 1.0}, tuning=tuning)
+    assert weights.tuning.is_on(dev)
+    assert not weights.tuning.is_on(lists("test"))

@@ -28,6 +28,7 @@ from rescore.reports.page import page as make_page
 from rescore.reports.page import verdict
 from rescore.reports.records import MetricResult
 from rescore.reports.results import evaluate
+from rescore.signature import Conditions
 from rescore.tuning import Weights
 from tests.conftest import Run, assert_one_line_error, some_lists, write_json
 from tests.lms.test_ngram import ARPA
@@ -272,7 +273,17 @@ def test_the_answer_in_a_sentence(
     first, reranked, p = figures
     assert sentence == verdict(
         MetricResult(
-            "WER", False, first, 0.0, reranked, p, {"first_pass": {}}, {}, {}, ""
+            "WER",
+            False,
+            first,
+            0.0,
+            reranked,
+            p,
+            {"first_pass": {}},
+            {},
+            {},
+            "",
+            Conditions({}),
         )
     )
 

@@ -44,7 +44,7 @@ from rescore.lms import load
 from rescore.lms.base import Question, TokenScores
 from rescore.nbest import Audio, Header
 from rescore.options import OptionValues
-from rescore.tuning.weights import TunedFor
+from rescore.tuning.record import Tuning
 from tests.conftest import ROOT, Run, assert_one_line_error, near
 from tests.lms.test_ngram import ARPA
 
@@ -280,6 +280,14 @@ def test_confidences_are_calibrated_on_dev_lists(
         assert json.loads(client.ask("GET", "/health")[1])["calibrated"]
 
 
+def test_health_has_the_choice_as_weights_files_have_it(
+    client: Client, rescorer: Rescorer, tmp_path: Path
+) -> None:
+    choice = json.loads(client.ask("GET", "/health")[1])["choice"]
+    (tmp_path / "w.json").write_text(json.dumps(choice), encoding="utf-8")
+    assert Weights.load(tmp_path / "w.json") == rescorer.weights
+
+
 def test_lists_need_neither_ids_nor_scores(client: Client, rescorer: Rescorer) -> None:
     texts = ["the old clock sticked", "the old clock ticked"]
     status, answer = client.rescore({"hyps": [{"text": text} for text in texts]})
@@ -347,7 +355,7 @@ def test_tuned_weights_of_a_column_without_a_record_are_refused_at_the_start(
         ("more", "models give gate; give --lm NAME as well"),
     ):
         tuned = replace(
-            given, weights={"s2s": 1.0, name: 0.1}, tuned_for=TunedFor("wer")
+            given, weights={"s2s": 1.0, name: 0.1}, tuning=Tuning(metric="wer")
         )
         with pytest.raises(
             UserError, match=f"the weights need the column {name}; {message}"
@@ -645,13 +653,14 @@ def test_weights_must_fit_the_models(models: dict[str, Path], tmp_path: Path) ->
     scored = Rescorer(lm, WEIGHTS).score([demo(2)])[0]
     weights = Weights(
         {"s2s": 0.5, "bilm": 0.5},
-        columns={"bilm": scored[0].header.records["tta"]},
+        tuning=Tuning(columns={"bilm": scored[0].header.records["tta"]}),
     )
     # the same model under another name
     assert Rescorer(lm, weights).lms[0].name == "bilm"
+    column = replace(scored[0].header.records["tta"], fingerprint="0")
     other = replace(
         weights,
-        columns={"bilm": replace(scored[0].header.records["tta"], fingerprint="0")},
+        tuning=Tuning(columns={"bilm": column}),
     )
     with pytest.raises(
         UserError,
@@ -673,17 +682,19 @@ def test_tokens_that_the_weights_were_tuned_with_are_counted(ngram: str) -> None
     """Not only those of pseudo-log-likelihoods."""
     plan = RunConfig(lms=(ngram,), weights=(0.4,), token_bonus=0.1)
     outcome = pipeline.run(demo(3), plan)
-    weights = replace(outcome.weights, columns=dict(outcome.lists[0].header.records))
+    tuning = outcome.weights.tuning
+    records = dict(outcome.lists[0].header.records)
+    weights = replace(outcome.weights, tuning=replace(tuning, columns=records))
     assert weights.weights["tokens"] == 0.1
     assert [
         choice.text for choice in Rescorer(ngram, weights).choose_all(demo(3))
     ] == outcome.texts
     other = {
-        **weights.columns,
-        "tokens": replace(weights.columns["tokens"], fingerprint="0" * 64),
+        **records,
+        "tokens": replace(records["tokens"], fingerprint="0" * 64),
     }
     with pytest.raises(UserError, match="no model counts tokens"):
-        Rescorer(ngram, replace(weights, columns=other))
+        Rescorer(ngram, replace(weights, tuning=replace(tuning, columns=other)))
 
 
 def test_metrics_are_built_once(
@@ -720,7 +731,7 @@ def test_weights_of_another_model_are_refused_at_the_start(
     lm = f"tta:{models['tta']}"
     scored = Rescorer(lm, WEIGHTS).score([demo(2)])[0]
     other = replace(scored[0].header.records["tta"], fingerprint="0" * 64)
-    weights = Weights(WEIGHTS, columns={"tta": other})
+    weights = Weights(WEIGHTS, tuning=Tuning(columns={"tta": other}))
     with pytest.raises(UserError, match="column tta comes from"):
         Rescorer(lm, weights)
     forced = Rescorer(lm, weights, RunConfig(force_weights=True))
@@ -728,8 +739,9 @@ def test_weights_of_another_model_are_refused_at_the_start(
         forced.choose(demo(1)[0]).text == Rescorer(lm, WEIGHTS).choose(demo(1)[0]).text
     )
     dev = [replace(nbest, header=Header(records={"tta": other})) for nbest in scored]
+    tuning = Tuning(columns=dict(scored[0].header.records))
     with pytest.raises(UserError, match="column tta comes from"):
-        Rescorer(lm, Weights(WEIGHTS, columns=dict(scored[0].header.records)), dev=dev)
+        Rescorer(lm, Weights(WEIGHTS, tuning=tuning), dev=dev)
 
 
 def test_words_are_the_same_where_the_metric_says_so() -> None:
@@ -940,8 +952,7 @@ def test_the_shipped_model_of_a_column_is_named(gate: Gate) -> None:
     column = replace(rescore.score(demo(1), small)[0].header.records["tta-small"])
     tuned = Weights(
         {"s2s": 0.5, "tta": 0.5},
-        columns={"tta": column},
-        tuned_for=TunedFor("wer"),
+        tuning=Tuning(metric="wer", columns={"tta": column}),
     )
     with pytest.raises(
         UserError,

@@ -37,10 +37,8 @@ def best_weights(
     weights = tune_weights(
         metric, lists, columns, options=TuningOptions(tuple(bonuses), bagging=False)
     )
-    about = weights.tuned_for
-    assert (
-        about is not None and about.value is not None and about.first_pass is not None
-    )
+    about = weights.tuning
+    assert about.value is not None and about.first_pass is not None
     lm = {
         name: weights.weights.get(name, 0.0) for name in columns if name != FIRST_PASS
     }

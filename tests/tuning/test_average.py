@@ -80,8 +80,8 @@ def test_several_columns_and_a_bonus() -> None:
     metric = metrics.choose_metric("wer", some)
     found = tune_weights(metric, some, ["lm", "other"], options=TuningOptions((WORDS,)))
     assert set(found.weights) == {"s2s", "lm", "other", "words"}
-    assert found.tuned_for is not None and found.tuned_for.first_pass is not None
-    assert found.value < found.tuned_for.first_pass
+    assert found.tuning.first_pass is not None
+    assert found.value < found.tuning.first_pass
     assert sum(found.weights[name] for name in ("s2s", "lm", "other")) == pytest.approx(
         1.0
     )
@@ -95,8 +95,8 @@ def test_the_value_is_that_of_the_weights() -> None:
     assert evaluate([metric], decide(metric, some, found)).reranked == pytest.approx(
         found.value
     )
-    about = found.tuned_for
-    assert about is not None and about.low is not None and about.high is not None
+    about = found.tuning
+    assert about.low is not None and about.high is not None
     assert about.low <= found.weights["lm"] <= about.high
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from rescore import formats
 from rescore.asr.confidence import calibrate, networks
-from rescore.decision import Decision
+from rescore.decision import Choice, Decision
 from rescore.decision.risk import compared
 from rescore.decision.rules import posteriors
 from rescore.metrics.wer import ErrorRate
@@ -79,7 +79,7 @@ def test_the_unit_of_scores_changes_nothing(rule: str, unit: float) -> None:
         weights = tune_weights(
             WER, dev, ["x"], options=TuningOptions(decision=Decision(rule))
         )
-        choices.append((weights.decision.texts(WER, test, weights.of), weights.value))
+        choices.append((weights.texts(WER, test), weights.value))
     assert choices[0] == choices[1]
 
 
@@ -88,9 +88,9 @@ def test_the_unit_of_scores_changes_no_confidence(unit: float) -> None:
     confidences = []
     for factor in (1.0, unit):
         lists = noisy(3, 80, unit=factor)
-        texts = Decision().texts(WER, lists, {"s2s": 1.0})
+        texts = Choice({"s2s": 1.0}).texts(WER, lists)
         calibration = calibrate(lists, texts, Weights({"s2s": 1.0}), WER.words)
-        found = networks(lists, texts, {"s2s": 1.0})
+        found = networks(lists, texts, Choice({"s2s": 1.0}))
         confidences.append(
             np.concatenate([calibration.confidences(network) for network in found])
         )
@@ -119,15 +119,15 @@ def test_copies_count_once_and_other_paths_of_a_text_add_up(rule: str) -> None:
     copies = [Hypothesis("b x", {"s2s": -1.2}) for _ in range(5)]
     paths = [Hypothesis("b x", {"s2s": -1.2 - rank / 100}) for rank in range(1, 6)]
     texts = [
-        Decision(rule, 1.0).texts(
-            WER, [NbestList("u", [*own, *more], ("a x",))], {"s2s": 1.0}
+        Choice({"s2s": 1.0}, decision=Decision(rule, 1.0)).texts(
+            WER, [NbestList("u", [*own, *more], ("a x",))]
         )[0]
         for more in ([], copies, paths)
     ]
     assert texts == ["a x", "a x", "b x"]
     confidences = [
         float(
-            networks([NbestList("u", [*own, *more])], ["a x"], {"s2s": 1.0})[
+            networks([NbestList("u", [*own, *more])], ["a x"], Choice({"s2s": 1.0}))[
                 0
             ].confidences(1.0)[0]
         )
@@ -155,7 +155,9 @@ def test_samples_count_as_often_as_they_were_drawn(rule: str) -> None:
                 ("a x",),
             )
         ]
-        assert Decision(rule, scale).texts(WER, lists, {"s2s": 1.0}) == [expected]
+        assert Choice({"s2s": 1.0}, decision=Decision(rule, scale)).texts(
+            WER, lists
+        ) == [expected]
     assert posteriors([np.array([-1.0, -np.inf, -7.0])], 0.0)[0].tolist() == [
         0.5,
         0.0,
@@ -251,7 +253,7 @@ def test_the_order_of_lists_and_hypotheses_changes_nothing() -> None:
     ]
     for rule in ("mbr", "rover"):
         decisions = [
-            tune_scale(Decision(rule), WER, some, {"s2s": 1.0})[0]
+            tune_scale(Choice({"s2s": 1.0}, decision=Decision(rule)), WER, some)[0]
             for some in (lists, turned)
         ]
         assert decisions[0].scale == pytest.approx(decisions[1].scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,7 +10,8 @@ import pytest
 
 from rescore import formats, metrics
 from rescore.asr.features import RESPELLED
-from rescore.decision import Decision, rules
+from rescore.decision import Choice, Decision
+from rescore.decision import choice as choices
 from rescore.decision.risk import compared
 from rescore.metrics.base import text_value
 from rescore.metrics.cached import remembered
@@ -47,7 +49,7 @@ def test_the_value_is_that_of_the_decision(
     fast = deciding_by(compared, objective, lists).value(np.array(theta))
     scale = sum(theta)
     weights = Weights({"s2s": theta[0] / scale, "lm": theta[1] / scale})
-    texts = Decision("mbr", scale).texts(metric, lists, weights.of)
+    texts = replace(weights, decision=Decision("mbr", scale)).texts(metric, lists)
     assert fast == pytest.approx(text_value(metric, lists, texts))
 
 
@@ -67,10 +69,12 @@ def test_never_worse_than_one_after_the_other(
     assert sum(weights.values()) == pytest.approx(1.0) and all(
         one >= 0 for one in weights.values()
     )
-    texts = Decision("mbr", scale).texts(metric, lists, weights)
+    texts = Choice(weights, decision=Decision("mbr", scale)).texts(metric, lists)
     assert value == pytest.approx(text_value(metric, lists, texts))
-    old, _ = tune_scale(Decision("mbr"), metric, lists, before)
-    sequential = text_value(metric, lists, old.texts(metric, lists, before))
+    old, _ = tune_scale(Choice(before, decision=Decision("mbr")), metric, lists)
+    sequential = text_value(
+        metric, lists, Choice(before, decision=old).texts(metric, lists)
+    )
     sign = 1 if metric.higher_is_better else -1
     assert sign * value >= sign * sequential - 1e-9
 
@@ -96,7 +100,7 @@ def test_the_first_pass_alone_respells_nothing() -> None:
         and tuned.excluded == {RESPELLED}
         and tuned.value == 0.0
     )
-    assert tuned.decision.texts(metric, lists, tuned.of) == ["a c d"] * 9
+    assert tuned.texts(metric, lists) == ["a c d"] * 9
 
 
 @pytest.mark.parametrize("name", ["wer", "bleu"])
@@ -125,11 +129,14 @@ def test_accidents_of_the_lists_get_no_weight(
 
     assert tuned("accident", bagging=False).weights["accident"] > 0
     alone, kept = tuned(), tuned("accident")
-    assert kept.weights == {"s2s": 1.0, "accident": 0.0} and kept.unproven is not None
+    assert (
+        kept.weights == {"s2s": 1.0, "accident": 0.0}
+        and kept.tuning.unproven is not None
+    )
     assert (kept.decision.scale, kept.value) == pytest.approx(
         (alone.decision.scale, alone.value)
     )
-    assert kept.unproven.alone == alone.value
+    assert kept.tuning.unproven.alone == alone.value
     assert tuned("true").weights["true"] > 0.1
 
 
@@ -163,10 +170,10 @@ def test_tune_uses_it(lists: list[NbestList]) -> None:
         metric, lists, ["lm"], options=TuningOptions((), decision=Decision("mbr"))
     )
     assert weights.decision.name == "mbr" and weights.decision.scale is not None
-    texts = weights.decision.texts(metric, lists, weights.of)
-    assert weights.tuned_for is not None and weights.tuned_for.first_pass is not None
+    texts = weights.texts(metric, lists)
+    assert weights.tuning.first_pass is not None
     assert weights.value == pytest.approx(text_value(metric, lists, texts))
-    assert weights.value <= weights.tuned_for.first_pass
+    assert weights.value <= weights.tuning.first_pass
     fixed = tune_weights(
         metric, lists, ["lm"], options=TuningOptions((), decision=Decision("mbr", 2.0))
     )
@@ -220,8 +227,8 @@ def test_choices_do_not_depend_on_portions(
 ) -> None:
     metric = metrics.choose_metric("wer", lists)
     decide = Decision(name, None if name == "best" else 1.5)
-    whole = decide.texts(metric, lists, {"s2s": 1.0})
-    monkeypatch.setattr(rules, "PAIRS", 60)
-    assert decide.texts(metric, lists, {"s2s": 1.0}) == whole and len(whole) == len(
-        lists
-    )
+    whole = Choice({"s2s": 1.0}, decision=decide).texts(metric, lists)
+    monkeypatch.setattr(choices, "PAIRS", 60)
+    assert Choice({"s2s": 1.0}, decision=decide).texts(metric, lists) == whole and len(
+        whole
+    ) == len(lists)

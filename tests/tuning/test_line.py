@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
+from rescore.decision import Choice
 from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
@@ -97,7 +98,7 @@ def slow_best(metric: ErrorRate | Bleu, lists: list[NbestList]) -> float:
         if high - low < 1e-12:
             continue
         middle = (low + high) / 2
-        chosen = decision.best(lists, {"s2s": 1 - middle, "lm": middle})
+        chosen = decision.best(lists, Choice({"s2s": 1 - middle, "lm": middle}))
         values.append(value(metric, total(statistics, chosen)))
     return max(values) if metric.higher_is_better else min(values)
 
@@ -115,7 +116,7 @@ def test_tuning_finds_what_trying_all_finds(seed: int, bleu: bool) -> None:
     expected = max(slow, tuned.first_pass) if bleu else min(slow, tuned.first_pass)
     assert abs(tuned.value - expected) < 1e-9
     # What is promised is what the decision gives at that weight.
-    chosen = decision.best(lists, {"s2s": 1 - tuned.lm["lm"], **tuned.lm})
+    chosen = decision.best(lists, Choice({"s2s": 1 - tuned.lm["lm"], **tuned.lm}))
     assert (
         abs(value(metric, total(list_statistics(metric, lists), chosen)) - tuned.value)
         < 1e-9

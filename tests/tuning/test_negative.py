@@ -117,9 +117,7 @@ def test_what_is_impossible_stays_so(name: str) -> None:
         options=TuningOptions((), negative=("in",), decision=Decision(name)),
     )
     assert found.weights["in"] < 0 and found.value < 10
-    assert not any(
-        "never" in text for text in found.decision.texts(metric, some, found.weights)
-    )
+    assert not any("never" in text for text in found.texts(metric, some))
 
 
 def test_a_range_is_told_of_a_weight_that_has_one(rescore: Run, tmp_path: Path) -> None:

@@ -98,5 +98,5 @@ def test_a_vote_is_tested_by_its_own_texts(caplog: pytest.LogCaptureFixture) -> 
         and weights.decision == alone.decision
     )
     assert weights.value == alone.value and (
-        weights.unproven is None or weights.unproven.alone == alone.value
+        weights.tuning.unproven is None or weights.tuning.unproven.alone == alone.value
     )

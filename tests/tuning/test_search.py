@@ -13,6 +13,7 @@ import pytest
 from rescore import decision, pace, pipeline
 from rescore.columns import FIRST_PASS, WORDS
 from rescore.config import RunConfig
+from rescore.decision import Choice
 from rescore.metrics import list_statistics, total, value
 from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
@@ -52,7 +53,8 @@ def value_at(
     metric: ErrorRate | Bleu, lists: list[NbestList], weights: dict[str, float]
 ) -> float:
     return value(
-        metric, total(list_statistics(metric, lists), decision.best(lists, weights))
+        metric,
+        total(list_statistics(metric, lists), decision.best(lists, Choice(weights))),
     )
 
 
@@ -174,7 +176,7 @@ def test_two_weights_are_the_best_of_all_cells(seed: int, bonus: bool) -> None:
     )
     statistics = list_statistics(ErrorRate(), lists)
     brute = min(
-        value(ErrorRate(), total(statistics, decision.best(lists, point)))
+        value(ErrorRate(), total(statistics, decision.best(lists, Choice(point))))
         for point in vertices_and_beside(lists, bonus)
     )
     assert tuned.value == pytest.approx(min(brute, tuned.first_pass))

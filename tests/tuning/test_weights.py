@@ -12,6 +12,7 @@ import pytest
 
 from rescore import decision
 from rescore.columns import FIRST_PASS, WORDS
+from rescore.decision import Choice
 from rescore.errors import UserError
 from rescore.metrics import list_statistics, total, value
 from rescore.metrics.folds import Folds
@@ -45,7 +46,7 @@ def helpful_lists(number: int = 150) -> list[NbestList]:
 
 
 def at(lists: list[NbestList], weight: float) -> np.ndarray:
-    chosen = decision.best(lists, {FIRST_PASS: 1 - weight, "lm": weight})
+    chosen = decision.best(lists, Choice({FIRST_PASS: 1 - weight, "lm": weight}))
     statistics = list_statistics(ErrorRate(), lists)
     return np.array(
         [rows[index] for rows, index in zip(statistics, chosen, strict=True)]
@@ -76,7 +77,9 @@ def test_curves_of_several_go_through_the_point() -> None:
     steps = curves(ErrorRate(), lists, COLUMNS, weights)
     here = value(
         ErrorRate(),
-        total(list_statistics(ErrorRate(), lists), decision.best(lists, weights)),
+        total(
+            list_statistics(ErrorRate(), lists), decision.best(lists, Choice(weights))
+        ),
     )
     for column in COLUMNS:
         mine = [step for step in steps if step.column == column]
