@@ -151,7 +151,7 @@ def command(
     together: list[NbestList] = []
     for _, lists in read:
         together += lists
-    every = plan_of(options.configured(config), together).metrics
+    every = plan_of(config, together).metrics
     read = [(name, aligned_outputs(every[0], lists)) for name, lists in read]
     tests = significance.make_each(every)
     systems = []

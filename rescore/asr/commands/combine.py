@@ -107,7 +107,7 @@ def command(
     with a single --field system=COLUMN. The table has an error rate of each system that
     is estimated without references; without dev lists the votes follow from it.
     """
-    plan = resolve(options.with_one_metric(options.configured(config)))
+    plan = resolve(config)
     words = plan.metric.words or EXACT
     lists = list(_lists(own, inputs, words, plan.metric.units or words))
     if not config.metrics and default_metric(lists) != default_metric(()):

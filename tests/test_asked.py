@@ -10,25 +10,26 @@ import click
 import pytest
 
 import rescore as rescore_package
+from rescore.asked import (
+    ROADS,
+    Call,
+    Road,
+    check_call,
+    have_what_they_need,
+    stand_beside,
+)
 from rescore.cli.bridge import entry_of
 from rescore.cli.help import INSTEAD
 from rescore.cli.main import cli
 from rescore.cli.train import trained_kinds
 from rescore.config import RunConfig
 from rescore.errors import OptionError, UserError
+from rescore.file_options import Typed, check_files
 from rescore.metrics import Normaliser
 from rescore.metrics.steps import STEPS
 from rescore.option_readers import check_read, options_of
 from rescore.options import Field, Option, OptionValues, flattened
 from rescore.parts import DECISIONS, FORMATS, METRICS
-from rescore.refusals import (
-    ROADS,
-    Typed,
-    check_beside,
-    check_files,
-    check_needs,
-    check_road,
-)
 from tests.sources import PACKAGE, nodes
 
 OPTIONS = {entry.name: entry for entry in flattened(RunConfig.declared())}
@@ -39,22 +40,20 @@ OPTIONS = {entry.name: entry for entry in flattened(RunConfig.declared())}
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_road_takes_an_option_or_names_it(road: str, name: str) -> None:
     entry = OPTIONS[name]
-    groups, fields = ROADS[road]
-    offered = bool({entry.title, name} & {*groups, *fields})
+    offered = ROADS[road].takes(name, entry.title)
     given: dict[str, Any] = {name: True}
     for needed in entry.about.needed:
         if needed not in OPTIONS:
             continue
         # of several that are needed, one is enough: one that the road takes
-        if not offered or {OPTIONS[needed].title, needed} & {*groups, *fields}:
+        if not offered or ROADS[road].takes(needed, OPTIONS[needed].title):
             given[needed] = True
+    call = Call.of_python(ROADS[road], given)
     if offered:
-        check_road(road, given)
+        check_call(call)
         return
-    with pytest.raises(OptionError) as error:
-        check_road(road, given)
-    assert name in str(error.value)
-    assert road in str(error.value)
+    with pytest.raises(OptionError, match=f"^{road} takes no {name}; give it to .*run"):
+        check_call(call)
 
 
 ROOT_CONTEXT = click.Context(cli, help_option_names=["-h", "--help"])
@@ -136,6 +135,13 @@ def flags_of(command: click.Command) -> set[str]:
     return flags
 
 
+def call_of(
+    command: str, entries: dict[str, Field], given: list[str], values: dict[str, Any]
+) -> Call:
+    """The call of a command with some options."""
+    return Call(Road(command), entries, {name: name for name in given}, values)
+
+
 def value_of(entry: Field, allowed: Any) -> Any:
     """A value with which another option has a meaning."""
     values = tuple(allowed() if callable(allowed) else allowed)
@@ -165,26 +171,35 @@ def test_an_option_without_what_it_needs_is_refused(
         alone = dict.fromkeys(entries) | {entry.name: True}
         if needed:
             with pytest.raises(OptionError, match=f"^{flag} needs --"):
-                check_needs(entries, [entry.name], alone)
+                have_what_they_need(call_of(name, entries, [entry.name], alone))
         else:
-            check_needs(entries, [entry.name], alone)
+            have_what_they_need(call_of(name, entries, [entry.name], alone))
         for other in needed:
             with_needed = {other: value_of(entries[other], entry.about.needs_value)}
             if other in entry.about.suits:
                 with_needed = {other: SUITED[entry.name, other]}
-            check_needs(entries, [entry.name], alone | with_needed)
+            have_what_they_need(
+                call_of(name, entries, [entry.name], alone | with_needed)
+            )
 
 
 def test_a_value_that_an_option_needs_may_have_more_behind_it() -> None:
-    entries = entries_of(dict(COMMANDS)["run"])
+    name = "run"
+    entries = entries_of(dict(COMMANDS)[name])
     for value in ("ray", "ray:127.0.0.1:6379"):
-        check_needs(entries, ["workers"], {"workers": 2, "engine": value})
+        have_what_they_need(
+            call_of(name, entries, ["workers"], {"workers": 2, "engine": value})
+        )
     with pytest.raises(OptionError, match=r"^--workers needs --engine ray$"):
-        check_needs(entries, ["workers"], {"workers": 2, "engine": "local"})
+        have_what_they_need(
+            call_of(name, entries, ["workers"], {"workers": 2, "engine": "local"})
+        )
     values = {"prompt": "{text}", "lm": ("tta", "hf-causal:gpt2")}
-    check_needs(entries, ["prompt", "lm"], values)
+    have_what_they_need(call_of(name, entries, ["prompt", "lm"], values))
     with pytest.raises(OptionError, match=r"^--prompt needs --lm hf-causal or server$"):
-        check_needs(entries, ["prompt", "lm"], values | {"lm": ("tta",)})
+        have_what_they_need(
+            call_of(name, entries, ["prompt", "lm"], values | {"lm": ("tta",)})
+        )
 
 
 SWITCHES = []
@@ -210,12 +225,12 @@ def test_an_option_acts_beside_another_or_is_refused(name: str, switch: str) -> 
         given = [other, switch]
         values = dict.fromkeys(given, True)
         if {other, entry.title} & {switch, *about.reads_only}:
-            check_beside(name, entries, given, values)
+            stand_beside(call_of(name, entries, given, values))
             continue
         message = f"{name} {entries[switch].named()} takes no {entry.named()}"
         with pytest.raises(OptionError, match=f"^{message}$"):
-            check_beside(name, entries, given, values)
-        check_beside(name, entries, given, values | {switch: False})
+            stand_beside(call_of(name, entries, given, values))
+        stand_beside(call_of(name, entries, given, values | {switch: False}))
 
 
 TABLES = {"--decide": DECISIONS, "--format": FORMATS, "--metric": METRICS}
