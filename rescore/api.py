@@ -102,9 +102,8 @@ def read(
     from rescore import formats
     from rescore.formats.audio import with_audio
     from rescore.formats.merging import check_several
+    from rescore.formats.reading import check_named
     from rescore.formats.shapes import read_shape
-    from rescore.option_readers import check_read
-    from rescore.parts import FORMATS
 
     for name, value in (
         ("sources", sources),
@@ -133,9 +132,7 @@ def read(
         shape=read_shape(str(shape)) if shape is not None else None,
     )
     options.in_python = True
-    if format is not None:
-        beside = ["fields"] if references or sources or scores else []
-        check_read("format", FORMATS, [format], options, beside, python=True)
+    check_named(format, options, bool(references or sources or scores))
     files = tuple(map(str, _several(references)))
     if merge:
         check_several([inputs], "merge")

@@ -519,11 +519,10 @@ OF_ONE_METRIC = (_one_metric, *OF_PLANS)
 """What the config of a road is asked that measures one metric."""
 
 
-def _roads() -> Iterator[Road]:
-    """Yield the roads."""
-    weights = {"force_weights": "force_weights"}
-    bonuses = {"word_bonus": "word_bonus", "token_bonus": "token_bonus"}
-    yield Road(
+_WEIGHTS = {"force_weights": "force_weights"}
+_BONUSES = {"word_bonus": "word_bonus", "token_bonus": "token_bonus"}
+_ROADS = (
+    Road(
         "run",
         (
             *(MODELS, WEIGHTS, FEATURE, TUNING, EXPANSION, DECISION, VOTES, MEASURES),
@@ -531,75 +530,74 @@ def _roads() -> Iterator[Road]:
         ),
         set_by={"lms": "lm", "dev": "dev"},
         rules=OF_RUNS,
-    )
-    yield Road(
+    ),
+    Road(
         "score",
         (MODELS, EXPANSION),
         fields=("words",),
         in_python=("lms", "count_tokens"),
         set_by={"lms": "lm", "count_tokens": "count_tokens"},
-    )
-    yield Road(
+    ),
+    Road(
         "tune",
         (FEATURE, TUNING, DECISION, MEASURES),
         fields=("boost", "recombine"),
-        in_python=("columns", *bonuses),
-        set_by={"dev": "nbest", "columns": "column", **bonuses},
+        in_python=("columns", *_BONUSES),
+        set_by={"dev": "nbest", "columns": "column", **_BONUSES},
         tunes=True,
         rules=OF_TUNING,
-    )
-    yield Road(
+    ),
+    Road(
         "rerank",
         (EXPANSION, DECISION, VOTES, MEASURES, SIGNIFICANCE, GROUPS),
         fields=("speaker",),
-        set_by=weights,
+        set_by=_WEIGHTS,
         rules=OF_PLANS,
-    )
-    yield Road(
+    ),
+    Road(
         "evaluate",
         (DECISION, VOTES, MEASURES, SIGNIFICANCE, GROUPS),
         fields=("speaker",),
         rules=OF_PLANS,
-    )
-    yield Road("curve", (MEASURES,), rules=OF_PLANS)
-    yield Road(
+    ),
+    Road("curve", (MEASURES,), rules=OF_PLANS),
+    Road(
         "compare",
         (MODELS, FEATURE, EXPANSION, DECISION, MEASURES, GROUPS),
         fields=("boost", "components", "bagging"),
-        in_python=("lms", *bonuses, "count_tokens"),
-        set_by={"lms": "lm", "dev": "dev", **bonuses},
+        in_python=("lms", *_BONUSES, "count_tokens"),
+        set_by={"lms": "lm", "dev": "dev", **_BONUSES},
         tunes=True,
         rules=OF_RUNS,
-    )
-    yield Road(
+    ),
+    Road(
         "serve",
         (EXPANSION, DECISION, MEASURES),
         in_python=("lms", "lm_norm", "force_weights", "count_tokens"),
-        set_by=weights,
+        set_by=_WEIGHTS,
         rules=OF_PLANS,
-    )
-    yield Road("confidence", (DECISION,), fields=WORDS, set_by=weights, rules=OF_PLANS)
-    yield Road("combine", (GROUPS,), fields=WORDS, rules=OF_ONE_METRIC)
-    yield Road(
+    ),
+    Road("confidence", (DECISION,), fields=WORDS, set_by=_WEIGHTS, rules=OF_PLANS),
+    Road("combine", (GROUPS,), fields=WORDS, rules=OF_ONE_METRIC),
+    Road(
         "errors",
         (EXPANSION, DECISION),
         fields=(*WORDS, "align", "words"),
-        set_by=weights,
+        set_by=_WEIGHTS,
         rules=OF_PLANS,
-    )
-    yield Road("convert", (EXPANSION,))
-    yield Road("eval", (MEASURES, GROUPS), rules=OF_PLANS)
-    yield Road(
+    ),
+    Road("convert", (EXPANSION,)),
+    Road("eval", (MEASURES, GROUPS), rules=OF_PLANS),
+    Road(
         "analyse",
         (MEASURES, SIGNIFICANCE),
         fields=("speaker",),
-        set_by=weights,
+        set_by=_WEIGHTS,
         rules=OF_ONE_METRIC,
-    )
-    yield Road("correlate", (MEASURES,), rules=OF_ONE_METRIC)
-
-
-ROADS = {road.name: road for road in _roads()}
+    ),
+    Road("correlate", (MEASURES,), rules=OF_ONE_METRIC),
+)
+ROADS = {road.name: road for road in _ROADS}
 """All roads that take options of an experiment."""
 
 

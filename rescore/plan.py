@@ -192,7 +192,11 @@ def resolve(
 
 
 class _Resolver:
-    """Makes one plan, step by step; each step notes its reason."""
+    """Makes one plan, step by step; each step notes its reason.
+
+    A step refuses only what the lists, or weights of an earlier tuning, do not suit:
+    what needs neither, `rescore.asked` refused before.
+    """
 
     def __init__(
         self,
@@ -275,7 +279,8 @@ class _Resolver:
         return by
 
     def _check_references(self, option: str) -> None:
-        """See that lists have references where an option needs them.
+        """See that lists have references where an option needs them. That --ref is
+        absent says nothing: lists may hold references.
 
         Args:
             option: The option.
@@ -408,7 +413,7 @@ class _Resolver:
 
     def _check_systems(self) -> None:
         """Check, before anything is tuned, that dev lists and lists have the same
-        systems.
+        systems. Their headers say which.
 
         Raises:
             UserError: They have other systems.

@@ -386,6 +386,8 @@ def test_functions_use_an_option(rescore: Run, road: str, name: str) -> None:
     if name == "channel":
         learn_channel(rescore)
     used = taken(road, case)
+    if takes(road, "bagging"):  # samples take time, and no option is about them
+        used.setdefault("bagging", False)
     other = without(name, used)
     same = FUNCTIONS[road](**used) == once(
         lambda: FUNCTIONS[road](**other), road, repr(other)

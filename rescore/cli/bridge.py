@@ -447,6 +447,16 @@ def is_typed(name: str) -> bool:
     return name in ctx.meta[GIVEN]
 
 
+def given_flags() -> dict[str, str]:
+    """Return the options that stand on the command line of the command that runs: each
+    as users know it, by its field.
+    """
+    ctx = click.get_current_context()
+    assert isinstance(ctx.command, Command)
+    call = ctx.command.call(ctx)
+    return {name: call.named(name) for name in call.given}
+
+
 def refuse_beside(switch: str) -> None:
     """See that the options of the command that runs have a meaning beside a switch that
     the command sets by itself.

@@ -25,9 +25,10 @@ from rescore.formats.audio import (
 )
 from rescore.formats.best import check, rewritten
 from rescore.formats.merging import check_several
+from rescore.formats.reading import check_named
 from rescore.formats.records import options_by_system
 from rescore.formats.references import References
-from rescore.formats.roles import FIELDS, given_fields, systems_of
+from rescore.formats.roles import given_fields, systems_of
 from rescore.formats.source import ReadOptions
 from rescore.formats.text import detokeniser
 from rescore.formats.times import TIMED
@@ -35,7 +36,6 @@ from rescore.formats.understood import Understood
 from rescore.lms import LanguageModel, load_all
 from rescore.lms.base import ComputeOptions
 from rescore.nbest import NbestList
-from rescore.option_readers import check_read
 from rescore.options import Declared, Suited, option, read_file, written_file
 from rescore.parts import FORMATS, KINDS
 from rescore.reports.details import write
@@ -202,10 +202,8 @@ class InputOptions(Declared):
         self.read_options.beside = [path for paths in groups for path in paths]
         if self.merge:
             check_several(groups, "--merge")
-        if self.format_name is not None:
-            chosen = [self.format_name]
-            beside = [FIELDS] if self.ref or self.src or self.scores else []
-            check_read("--format", FORMATS, chosen, self.read_options, beside)
+        has_texts = bool(self.ref or self.src or self.scores)
+        check_named(self.format_name, self.read_options, has_texts)
 
     def _how(self) -> dict[str, Any]:
         """The arguments of every function that reads lists."""
