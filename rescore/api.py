@@ -27,7 +27,6 @@ All scores are natural logs, higher is better. An error that the caller can mend
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -103,9 +102,8 @@ def read(
     from rescore import formats
     from rescore.formats.audio import with_audio
     from rescore.formats.merging import check_several
+    from rescore.formats.reading import check_named
     from rescore.formats.shapes import read_shape
-    from rescore.option_readers import check_read
-    from rescore.parts import FORMATS
 
     for name, value in (
         ("sources", sources),
@@ -134,9 +132,7 @@ def read(
         shape=read_shape(str(shape)) if shape is not None else None,
     )
     options.in_python = True
-    if format is not None:
-        beside = ["fields"] if references or sources or scores else []
-        check_read("format", FORMATS, [format], options, beside, python=True)
+    check_named(format, options, bool(references or sources or scores))
     files = tuple(map(str, _several(references)))
     if merge:
         check_several([inputs], "merge")
@@ -264,7 +260,7 @@ def score(
 
     every = border.checked_lists("score", lists, texts=True)
     loading = border.loading_of(lms, options)
-    config = border.config_of(
+    config = border.checked_config(
         "score", lm_norm=lm_norm, lms=border.names_of(lms), **options
     )
     plan = pipeline.resolve(
@@ -307,13 +303,11 @@ def tune(
     Raises:
         UserError: There is no list; a list has no reference, or lacks a column.
     """
-    from rescore import border, pipeline, plan
+    from rescore import border, pipeline
 
-    config = border.config_of("tune", metric, decision, columns=columns, **options)
-    config = replace(config, dev="dev")
-    plan.check(config)
+    config = border.checked_config("tune", metric, decision, columns=columns, **options)
     every = border.checked_lists("tune", lists)
-    made = plan.resolve(config, dev=every)
+    made = pipeline.resolve(config, dev=every)
     return pipeline.tune(made, list(pipeline.expand(made, every, dev=True)))
 
 
@@ -425,7 +419,7 @@ def evaluate(
     from rescore import border, pipeline
 
     every = border.checked_lists("evaluate", lists)
-    config = border.config_of(
+    config = border.checked_config(
         "evaluate", metric, decision, words, normaliser, scale=scale, **options
     )
     return pipeline.apply(every, border.as_weights(weights, every), config).results
@@ -463,7 +457,7 @@ def curve(
     from rescore import border, pipeline
     from rescore.tuning.curves import weight_curve
 
-    config = border.config_of("curve", metric, normaliser=normaliser, **options)
+    config = border.checked_config("curve", metric, normaliser=normaliser, **options)
     every = border.checked_lists("curve", lists)
     if weights is None:
         columns = every.model_columns
@@ -513,7 +507,7 @@ def compare(
 
     sets = border.checked_lists("compare", lists), border.checked_lists("compare", dev)
     loading = border.loading_of(lms, options)
-    config = border.config_of(
+    config = border.checked_config(
         "compare",
         metric,
         decision,
@@ -523,13 +517,17 @@ def compare(
         lms=border.names_of(lms),
         **options,
     )
+    varied = None
+    if vary is not None:
+        varied = comparing.Varied(vary[0], tuple(vary[1]))
+        varied.check(config)
     return comparing.compare(
         *sets,
         config,
         lambda: border.as_models(lms, loading),
         specs=border.specs_of(lms),
         against=against,
-        vary=comparing.Varied(vary[0], tuple(vary[1])) if vary else None,
+        vary=varied,
     )
 
 

@@ -14,6 +14,15 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, cast
 
+from rescore.asked import (
+    OF_LOADING,
+    OTHER_NAMES,
+    ROADS,
+    TABLES,
+    Call,
+    check_call,
+    checked,
+)
 from rescore.columns import FIRST_PASS, FROM_FILE, SUM
 from rescore.config import RunConfig, table_of
 from rescore.dataset import Dataset
@@ -25,7 +34,6 @@ from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.normalise import FLAGS
 from rescore.nbest import Header, Hypothesis, NbestList, check_scores
 from rescore.options import Field, OptionValues
-from rescore.refusals import OF_LOADING, TABLES, check_loading, check_road
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 
 Scorer = Callable[[Sequence[str]], Sequence[float]]
@@ -110,7 +118,7 @@ def loaded(lm: str, cache: str | Path | None = None, **options: Any) -> Language
     """
     _check_kind("rescore.load", "lm", lm, str, "the name of a model, such as tta")
     computing = ComputeOptions(**options)
-    check_loading(lm, computing)
+    check_call(Call.of_loading(lm, computing))
     model = load(lm, computing)
     if cache is None:
         return model
@@ -332,7 +340,7 @@ def config_of(
     decisions and metrics, where its road has them.
 
     Args:
-        road: The function that is called (`rescore.refusals.ROADS`).
+        road: The function that is called (`rescore.asked.ROADS`).
         metric: The name of a metric.
         decision: The name of a decision.
         words: A file of words, the option of metrics.
@@ -348,8 +356,11 @@ def config_of(
     named = {"metric": metric, "decision": decision, "words": words}
     arguments = {**named, "normaliser": normaliser, **others}
     given = {name: value for name, value in arguments.items() if value is not None}
-    of_parts = check_road(road, given)
+    call = Call.of_python(ROADS[road], given)
+    check_call(call)
     own = {entry.name: entry for entry in RunConfig.all_fields()}
+    beside = {*own, *OTHER_NAMES, "normaliser"}
+    of_parts = {name: call.options[name] for name in given if name not in beside}
     fields_given: dict[str, Any] = {}
     for name, value in given.items():
         if name in own:
@@ -375,7 +386,23 @@ def config_of(
         fields_given["metrics"] = (fields_given.pop("metric"),)
     if "decision" in fields_given:
         fields_given["decide"] = fields_given.pop("decision")
+    if call.road.tunes:
+        fields_given["dev"] = "dev"
     return RunConfig(**fields_given)
+
+
+def checked_config(road: str, *named: Any, **options: Any) -> RunConfig:
+    """Return the settings of a call, whose values may stand together.
+
+    Args:
+        road: The function that is called.
+        named: The other arguments of `config_of`, in their order.
+        options: Its arguments by name.
+
+    Raises:
+        UserError: As for `config_of`; or two options contradict each other.
+    """
+    return checked(ROADS[road], config_of(road, *named, **options))
 
 
 def _tables_of_parts(

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
+from rescore.asked import ROADS, Call, changed, check_call, checked, checked_once
 from rescore.columns import FIRST_PASS, WORDS
 from rescore.config import (
     EXPANSION,
@@ -29,8 +30,7 @@ from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import expand, score, tune
-from rescore.plan import Load, Plan, check, resolve
-from rescore.refusals import check_road
+from rescore.plan import Load, Plan, resolve
 from rescore.reports import comparison
 from rescore.reports.comparison import Entry
 from rescore.reports.results import decision_title
@@ -70,8 +70,8 @@ class Varied:
             ) from None
         return cls(name, values)
 
-    def configs(self, config: RunConfig) -> Iterator[tuple[str, RunConfig]]:
-        """Yield the name of each value's row, and the settings of the row.
+    def check(self, config: RunConfig) -> None:
+        """See that each row may be asked for.
 
         Args:
             config: What is asked beside the option.
@@ -81,7 +81,8 @@ class Varied:
                 numbers, or it adds hypotheses.
         """
         entry = flattened_options().get(self.name)
-        check_road("compare", {self.name: self.values[0]})
+        road = ROADS["compare"]
+        check_call(Call.of_python(road, {self.name: self.values[0]}))
         is_number = entry is not None and is_of_kind(0.5, entry.hint)
         if entry is None or not is_number or entry.title == EXPANSION:
             raise OptionError(
@@ -90,6 +91,15 @@ class Varied:
             )
         for value in self.values:
             entry.check(value)
+            checked(road, with_option(config, self.name, value))
+
+    def configs(self, config: RunConfig) -> Iterator[tuple[str, RunConfig]]:
+        """Yield the name of each value's row, and the settings of the row.
+
+        Args:
+            config: What is asked beside the option.
+        """
+        for value in self.values:
             yield f"{self.name} {value:g}", with_option(config, self.name, value)
 
 
@@ -126,15 +136,18 @@ def compare(
         specs: The names of the loaded models, as in `resolve`.
         against: The row that p-values compare with, or `above`; None for the first
             pass.
-        vary: An option with several values; None for a row for each model.
+        vary: An option with several values, which are checked (`Varied.check`); None
+            for a row for each model.
 
     Raises:
         UserError: A list has no reference, what was asked cannot be done, or there is
             no such row.
     """
+    if config.dev is None:
+        config = replace(config, dev="dev")
+    config = checked_once(ROADS["compare"], config)
     # no column beside the models' is tuned: rows differ in the models alone
-    config = replace(config, columns=(FIRST_PASS,), dev=config.dev or "dev")
-    check_asked(config, vary)
+    config = changed(config, columns=(FIRST_PASS,))
     warn_of_overlap(lists, dev)
     _tell_left_out(Dataset.of(dev), config)
     asked = config
@@ -143,7 +156,7 @@ def compare(
     plan = resolve(asked, lists, dev, load, specs)
     lists = list(expand(plan, lists))
     dev = list(expand(plan, dev, dev=True))
-    config = replace(config, expanding=OptionValues())
+    config = changed(config, expanding=OptionValues())
     experiments = _Experiments(lists, dev, plan, config, progress, vary)
     names = source, str(config.dev)
     return comparison.compare(
@@ -158,22 +171,6 @@ def compare(
         experiments.row(against),
         None if vary is None else vary.name,
     )
-
-
-def check_asked(config: RunConfig, vary: Varied | None) -> None:
-    """See that the options of a comparison go together.
-
-    Args:
-        config: What was asked.
-        vary: An option with several values; None for a row for each model.
-
-    Raises:
-        UserError: It does not.
-    """
-    check(config)
-    if vary is not None:
-        for _, own in vary.configs(config):
-            check(own)
 
 
 def _tell_left_out(lists: Dataset, config: RunConfig) -> None:
@@ -343,7 +340,7 @@ class _Experiments:
     ) -> Weights:
         """Return the weights of some models on dev."""
         models = [lm for one in readings for lm in one.models]
-        config = replace(config, lm_norm=self._plan.norm, word_bonus=word_bonus)
+        config = changed(config, lm_norm=self._plan.norm, word_bonus=word_bonus)
         own = resolve(config, self._lists, self._dev, lambda: models)
         return tune(replace(own, metrics=self._plan.metrics), self._dev)
 

@@ -4,7 +4,7 @@ choices that are left open.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rescore.decision.mixture import AGREEMENT
@@ -223,6 +223,11 @@ class RunConfig(Declared):
         harmless=True,
         once=True,
     )
+
+    checked_for: str = field(default="", init=False, compare=False, repr=False)
+    """The road on which `rescore.asked` found nothing to refuse; empty for a config
+    that nobody checked, or that `replace` made of another.
+    """
 
     @property
     def tunes(self) -> bool:

@@ -69,7 +69,7 @@ def installed_by(extra: str) -> str:
 
 
 class OptionError(UserError):
-    """An option is given where it has no meaning (`rescore.refusals`)."""
+    """An option is given where it has no meaning (`rescore.asked`)."""
 
 
 class ServerError(UserError):

@@ -129,22 +129,3 @@ def asked_expansions(config: RunConfig) -> list[tuple[str, type[Expansion], Any]
         if any(values.values.get(switch) for switch in switches):
             expansions.append((name, part, values.of(part.Options)))
     return expansions
-
-
-def check_expansions(config: RunConfig) -> None:
-    """See that a whole run tunes the weights of the columns that its expansions add.
-
-    Args:
-        config: What was asked.
-
-    Raises:
-        UserError: Nothing is tuned.
-    """
-    if config.tunes:
-        return
-    for name, part, _ in asked_expansions(config):
-        if part.adds:
-            raise UserError(
-                f"--{name} needs --dev lists (or --folds): the weights of its columns"
-                " are tuned"
-            )

@@ -15,7 +15,6 @@ from rescore.errors import UserError
 from rescore.features import all_features
 from rescore.lms.cards import recommended_weight, weight_spread
 from rescore.nbest import NbestList
-from rescore.refusals import check_decision
 from rescore.tuning import FIRST_PASS_ALONE, TunedBy, Tuning, Weights
 
 log = logging.getLogger(__name__)
@@ -150,12 +149,10 @@ def decision_of(config: RunConfig, weights: Weights = FIRST_PASS_ALONE) -> Decis
     """Return the decision that was asked for; what it leaves open is as the weights
     were tuned.
 
-    Raises:
-        UserError: A scale or an option is given that the decision does not take.
+    Args:
+        config: What was asked.
+        weights: The weights of an earlier tuning.
     """
-    name = weights.decision.name
-    if config.decide is not None:
-        name = DECISIONS.check(config.decide)
-    check_decision(config, name)
+    name = config.decide or weights.decision.name
     settings = config.deciding.as_json(DECISIONS[name].Options)
     return Decision(name, config.scale, settings).completed_by(weights.decision)

@@ -396,6 +396,8 @@ def _fields(cls: type[Any]) -> tuple[Field, ...]:
     hints = get_type_hints(cls)
     every = []
     for entry in fields(cls):
+        if not entry.init:
+            continue
         about = entry.metadata.get("option", Option())
         group = owner[entry.name]
         described = Field(

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 
 from rescore import deciding
+from rescore.asked import ROADS, checked_once
 from rescore.columns import FIRST_PASS_ORIGIN
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
@@ -38,7 +39,7 @@ from rescore.lms.context import with_needed_neighbours
 from rescore.metrics import Metric
 from rescore.metrics.folds import Folds
 from rescore.nbest import NbestList, in_parts, with_header
-from rescore.plan import Load, Plan, check, resolve
+from rescore.plan import Load, Plan, resolve
 from rescore.reports.results import Results, evaluate
 from rescore.scoring import OnProgress, OnScores, add_columns, windows_of_lists
 from rescore.scoring.shards import Shards
@@ -140,7 +141,7 @@ def run(
     """
     if dev is not None and config.dev is None:
         config = replace(config, dev="dev")
-    check(config)  # the command checks before it reads; Python checks here
+    config = checked_once(ROADS["run"], config)
     if dev is not None:
         warn_of_overlap(lists, dev)
         warn_of_scales(lists, dev)

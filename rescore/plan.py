@@ -18,17 +18,14 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from rescore.asked import ANY, check_decision, check_metric_options, checked_once
 from rescore.columns import NORM_SUM
 from rescore.config import EQUAL, RunConfig
 from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.decision.mixture import Mixture, named
 from rescore.errors import OptionError, UserError
-from rescore.expansion import (
-    Expansion,
-    asked_expansions,
-    check_expansions,
-)
+from rescore.expansion import Expansion, asked_expansions
 from rescore.features import (
     Reason,
     Situation,
@@ -62,9 +59,7 @@ from rescore.metrics.cached import remembered
 from rescore.metrics.folds import Folds, speakers, split
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
-from rescore.option_readers import check_read
 from rescore.parts import FEATURES
-from rescore.refusals import refuse_several_sources, refuse_tuning
 from rescore.reports.groups import labels
 from rescore.tuning import FIRST_PASS_ALONE, TunedBy, Tuning, TuningOptions, Weights
 from rescore.tuning.agreement import Agreement
@@ -158,26 +153,6 @@ class Plan:
         return replace(weights, decision=decision)
 
 
-def check(config: RunConfig) -> None:
-    """See that the options of a whole run go together, before anything is read or
-    scored.
-
-    Args:
-        config: What was asked.
-
-    Raises:
-        UserError: Two options contradict each other, or an option needs another.
-    """
-    refuse_several_sources(config)
-    check_expansions(config)
-    decision_of(config)  # raises if an option does not suit the decision
-    if config.tunes:
-        return
-    refuse_tuning(config)
-    if config.lms:
-        given_weights(config, single_specs(config.lms))  # raises if weights are missing
-
-
 def resolve(
     config: RunConfig,
     lists: Sequence[NbestList] = (),
@@ -207,6 +182,7 @@ def resolve(
     Raises:
         UserError: What `config` says cannot be done with these lists.
     """
+    config = checked_once(ANY, config)
     resolver = _Resolver(config, lists, dev, weights, measures, of_requests)
     plan = resolver.plan(load, specs)
     for reason in plan.reasons:
@@ -216,7 +192,11 @@ def resolve(
 
 
 class _Resolver:
-    """Makes one plan, step by step; each step notes its reason."""
+    """Makes one plan, step by step; each step notes its reason.
+
+    A step refuses only what the lists, or weights of an earlier tuning, do not suit:
+    what needs neither, `rescore.asked` refused before.
+    """
 
     def __init__(
         self,
@@ -299,7 +279,8 @@ class _Resolver:
         return by
 
     def _check_references(self, option: str) -> None:
-        """See that lists have references where an option needs them.
+        """See that lists have references where an option needs them. That --ref is
+        absent says nothing: lists may hold references.
 
         Args:
             option: The option.
@@ -328,26 +309,23 @@ class _Resolver:
             at.note("further metric", metric.companion, why)
         others = list(map(self._reported, names))
         others += self._metrics_of_features([metric, *others])
-        self._check_options([metric, *others])
+        if not named_metrics:
+            self._check_default([metric, *others])
         return metric, *others
 
-    def _check_options(self, metrics: Sequence[Metric]) -> None:
-        """See that a metric, or a feature, reads each option of metrics.
+    def _check_default(self, metrics: Sequence[Metric]) -> None:
+        """See that the metrics of these lists, or a feature, read each option of
+        metrics. The options of metrics that --metric names are checked before.
 
         Raises:
             OptionError: Nothing reads an option.
         """
-        config = self._config
         read = [metric.name.lower() for metric in metrics]
-        if self._at.of_requests and not config.metrics:
+        if self._at.of_requests:
             for name in DEFAULTS:
                 read += filter(None, [name, METRICS[name].companion])
-        by_features: set[str] = set()
-        for feature in self._features.values():
-            by_features.update(feature.reads)
         measured = " and ".join(dict.fromkeys(read))
-        why = "" if config.metrics else f"; measured is {measured}"
-        check_read("--metric", METRICS, read, config.measuring, by_features, why=why)
+        check_metric_options(self._config, read, f"; measured is {measured}")
 
     @property
     def _tuned_for(self) -> Tuning | None:
@@ -390,12 +368,6 @@ class _Resolver:
             # raises an error about test lists: dev lists may have words that they lack
             choose_metric(name, at.lists, at.measuring)
         metric = choose_metric(name, at.tuning_lists, at.measuring)
-        if metric.learned and at.tunes:
-            name = metric.name.lower()
-            raise UserError(
-                f"--metric {name}: tune for bleu or chrf, and report {name} with a"
-                " second --metric"
-            )
         at.reasons.append(self._reason_of_metric(metric, known))
         return metric
 
@@ -445,7 +417,7 @@ class _Resolver:
 
     def _check_systems(self) -> None:
         """Check, before anything is tuned, that dev lists and lists have the same
-        systems.
+        systems. Their headers say which.
 
         Raises:
             UserError: They have other systems.
@@ -477,6 +449,8 @@ class _Resolver:
         """
         at = self._at
         decision = decision_of(self._config, at.former_weights or FIRST_PASS_ALONE)
+        if self._config.decide is None:
+            check_decision(self._config, decision.name)  # weights may have chosen it
         if decision.lacks_scale and not at.tunes and at.lists:
             if not at.lists.header.systems:
                 name = f"--decide {decision.name}"

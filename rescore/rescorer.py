@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from rescore import border, parts, pipeline
+from rescore.asked import ROADS, Call, check_call, checked
 from rescore.columns import (
     FIRST_PASS,
     SUM,
@@ -37,10 +38,8 @@ from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, load, record_of
 from rescore.lms.backends import shipped
 from rescore.nbest import Header, Hypothesis, NbestList
-from rescore.options import as_json
 from rescore.parts import CONFIDENCES, KINDS
 from rescore.plan import Plan, resolve
-from rescore.refusals import check_road
 from rescore.tuning import Weights, suited
 from rescore.tuning.weights import misfit
 
@@ -157,11 +156,16 @@ class Rescorer:
         Raises:
             UserError: There is such a field.
         """
-        given = as_json(self._config)
+        if self._config.checked_for:
+            return
+        call = Call.of_config(ROADS["serve"], self._config)
         if self._tuned is None:
-            for name in ("weights", "word_bonus", "token_bonus", "boost", "weighing"):
-                given.pop(name, None)
-        check_road("serve", given)
+            names = {"weights", "word_bonus", "token_bonus", "boost"}
+            names.update(self._config.weighing.values)
+            given = {name: call.given[name] for name in call.given.keys() - names}
+            call = replace(call, given=given)
+        check_call(call)
+        self._config = checked(call.road, self._config)
 
     @property
     def weights(self) -> Weights:

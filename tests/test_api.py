@@ -19,10 +19,10 @@ import pytest
 
 import rescore
 from rescore import api, border, pipeline
+from rescore.asked import OF_LOADING
 from rescore.decision import Choice, Decision
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
-from rescore.refusals import OF_LOADING
 from rescore.tuning import Tuning, Weights
 from tests.conftest import ROOT, Run, read_report
 from tests.lms.test_ngram import ARPA

@@ -5,8 +5,10 @@ it does in `run`.
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,11 @@ import pytest
 
 import rescore
 from rescore import Rescorer, UserError, border, formats, options
+from rescore.asked import ROADS
 from rescore.config import RunConfig
 from rescore.formats.writing import as_json
 from rescore.lms.lexicon import Lexicon
 from rescore.nbest import NbestList
-from rescore.refusals import ROADS
 from tests import stand_ins, test_roads
 from tests.conftest import Done, Run, fewer_samples, parameters_of
 from tests.test_roads import Feature
@@ -85,41 +87,46 @@ HEARD, SAID = (
 )
 
 
+NAMES = [*"abcdxy", "lantern", "well", "known", "its", "gold", "man", "sacks", "um"]
+"""The words of the lexicon."""
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A folder with models and lists on which each option changes something: with
+    parts of the first-pass score, or with source texts, where an option needs them.
+    """
+
+    @cache
+    def folder(parts: bool, source: str | None) -> Path:
+        made = tmp_path_factory.mktemp("inputs")
+        test_roads._models(made)
+        (made / "words").write_text("b\nd\nGoldman Sachs\n")
+        (made / "rules").write_text("lantarn\tlantern\n")
+        Lexicon(dict.fromkeys(NAMES, 100), 10_000).save(made / "lexicon.xz")
+        for name, number, seed in (("dev", 40, 1), ("test", 24, 2)):
+            lists = test_roads.lists(Feature("", parts=parts, terms=True), number, seed)
+            marked = [_with_marks(nbest, source) for nbest in lists]
+            formats.write(marked, str(made / f"{name}.jsonl"))
+        return made
+
+    return folder
+
+
 @pytest.fixture(autouse=True)
 def experiment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    inputs: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
 ) -> None:
-    """Lists on which each option changes something."""
+    """Work in a copy of the folder that suits the option of a test."""
     stand_ins.install(monkeypatch)
     fewer_samples(monkeypatch)
     monkeypatch.chdir(tmp_path)
-    test_roads._models(tmp_path)
-    Path("words").write_text("b\nd\nGoldman Sachs\n")
-    Path("rules").write_text("lantarn\tlantern\n")
-    Lexicon(
-        dict.fromkeys(
-            [
-                *"abcdxy",
-                "lantern",
-                "well",
-                "known",
-                "its",
-                "gold",
-                "man",
-                "sacks",
-                "um",
-            ],
-            100,
-        ),
-        10_000,
-    ).save(Path("lexicon.xz"))
-    parts, source = (
-        "components]" in request.node.name,
-        "a source" if "model]" in request.node.name else None,
-    )
-    for name, number, seed in (("dev", 40, 1), ("test", 24, 2)):
-        lists = test_roads.lists(Feature("", parts=parts, terms=True), number, seed)
-        formats.write([_with_marks(nbest, source) for nbest in lists], f"{name}.jsonl")
+    parts = "components]" in request.node.name
+    source = "a source" if "model]" in request.node.name else None
+    shutil.copytree(inputs(parts, source), tmp_path, dirs_exist_ok=True)
 
 
 def _with_marks(nbest: NbestList, source: str | None) -> NbestList:
@@ -161,10 +168,8 @@ def taken(road: str, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def takes(road: str, name: str) -> bool:
-    return bool(
-        {name, ENTRIES[name].title if name in ENTRIES else ""}
-        & {*ROADS[road][0], *ROADS[road][1]}
-    )
+    title = ENTRIES[name].title if name in ENTRIES else ""
+    return ROADS[road].takes(name, title)
 
 
 def without(name: str, case: dict[str, Any]) -> dict[str, Any]:
@@ -227,7 +232,7 @@ def test_commands_have_the_options_of_their_roads() -> None:
         if road in ("eval", "compare"):
             offered -= {"speaker", "by_speaker"}
         expected = {name for name in ENTRIES if takes(road, name)}
-        assert offered <= expected and expected - offered <= {*ROADS[road][1]}
+        assert offered <= expected and expected - offered <= {*ROADS[road].in_python}
 
 
 def done(run: Run, *arguments: str) -> Done:
@@ -372,29 +377,31 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 def functions() -> Iterator[tuple[str, str]]:
     for road in FUNCTIONS:
-        yield from ((road, name) for name in CASES)
+        yield from ((road, name) for name in CASES if takes(road, name))
 
 
 @pytest.mark.parametrize(("road", "name"), [*functions()])
-def test_functions_use_an_option_or_refuse_it(
-    rescore: Run, road: str, name: str
-) -> None:
+def test_functions_use_an_option(rescore: Run, road: str, name: str) -> None:
     case = CASES[name]
-    if not takes(road, name):
-        with pytest.raises(
-            UserError, match=f"^{road} takes no {name}; give it to .*run"
-        ):
-            FUNCTIONS[road](**{name: case[name]})
-        return
     if name == "channel":
         learn_channel(rescore)
     used = taken(road, case)
+    if takes(road, "bagging"):  # samples take time, and no option is about them
+        used.setdefault("bagging", False)
     other = without(name, used)
     same = FUNCTIONS[road](**used) == once(
         lambda: FUNCTIONS[road](**other), road, repr(other)
     )
     # COMET is measured, and not tuned for
     assert same == ((road, name) == ("tune", "model"))
+
+
+@pytest.mark.parametrize("road", FUNCTIONS)
+def test_functions_refuse_what_their_road_does_not_take(road: str) -> None:
+    """What a road takes, tests/test_asked.py has."""
+    name = next(name for name in CASES if not takes(road, name))
+    with pytest.raises(UserError, match=f"^{road} takes no {name}; give it to .*run"):
+        FUNCTIONS[road](**{name: CASES[name][name]})
 
 
 def test_the_rescorer_refuses_what_it_does_not_use() -> None:

@@ -13,10 +13,11 @@ import pytest
 
 import rescore
 from rescore import formats, pipeline
+from rescore.asked import ROADS, checked
 from rescore.columns import TOKENS, WORDS, Column
 from rescore.errors import UserError
 from rescore.nbest import Header, Hypothesis, NbestList
-from rescore.plan import check, resolve
+from rescore.plan import resolve
 from rescore.reports.summary import render
 from rescore.tuning.lists import choose_columns
 from rescore.tuning.weights import Weights
@@ -196,7 +197,7 @@ def test_decisions_that_contradict_each_other(
     decisions: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(UserError, match=message):
-        check(pipeline.RunConfig(**decisions))
+        checked(ROADS["run"], pipeline.RunConfig(**decisions))
 
 
 def test_a_decision_by_posteriors_needs_a_scale() -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from rescore.asr.sessions import is_session, segments_of
 from rescore.errors import UserError, installed_by
 from rescore.metrics.base import SESSION, Counts
+from rescore.metrics.normalise import NormalisedWords
 from rescore.metrics.wer import ErrorRate
 from rescore.options import option, settings_of
 
@@ -49,7 +50,7 @@ class SpeakersErrorRate(ErrorRate):
     least_losses = None  # type: ignore[assignment]
 
     @dataclass(frozen=True, kw_only=True)
-    class Options(ErrorRate.Options):
+    class Options(NormalisedWords):
         pass
 
     @classmethod
@@ -77,7 +78,7 @@ class SpeakersErrorRate(ErrorRate):
 
     @property
     def settings(self) -> dict[str, str]:
-        own = settings_of(self.options, without=ErrorRate.Options)
+        own = settings_of(self.options, without=NormalisedWords)
         return self.words.settings | {"tok": self.words.unit} | own
 
     @property

@@ -48,8 +48,7 @@ def command(
     loaded = suited(weights.load(), lists, weights.force_weights)
     if "words" in config.measuring.values:
         _check_words_are_read(config, loaded)
-    single = options.with_one_metric(options.configured(config, weights=weights))
-    plan = resolve(single, lists, weights=loaded)
+    plan = resolve(config, lists, weights=loaded)
     expanded = list(expand(plan, lists))
     decided = decide_all(plan, loaded, expanded)
     result = analysis.analyse(plan.metric, decided, plan.test)

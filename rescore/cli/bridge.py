@@ -16,9 +16,10 @@ from typing import Any, get_origin, get_type_hints
 import click
 from click.shell_completion import CompletionItem
 
-from rescore.files import together
+from rescore.asked import ROADS, Call, Road, check_call, checked, stand_beside, typed
+from rescore.config import RunConfig
+from rescore.files import shown, together
 from rescore.options import Declared, Field, Option, flattened, made, several
-from rescore.refusals import Typed, check_beside, check_files, check_needs
 from rescore.values import ValueKind, kind_of
 
 LONG = 50
@@ -273,6 +274,7 @@ class Command(click.Command):
     ) -> None:
         super().__init__(name, help=inspect.getdoc(function), params=_everywhere())
         self.function = function
+        self.road = ROADS.get(name, Road(name))
         self._offers = offers
 
     def offers(self, ctx: click.Context) -> Mapping[str, Offer]:
@@ -359,24 +361,44 @@ class Command(click.Command):
         Raises:
             OptionError: They do not.
         """
-        entries = self.entries(ctx)
-        given = [name for name in entries if name in ctx.meta[GIVEN]]
+        call = self.call(ctx)
         needed: set[str] = set()
-        for name in given:
-            needed.update(entries[name].about.needed)
-        if not needed <= entries.keys():  # a part may have the option that is needed
+        for name in call.given:
+            needed.update(call.options[name].about.needed)
+        if not needed <= call.options.keys():  # a part may have the option
             were_read = ctx.meta[PARTS]
             ctx.meta[PARTS] = True
-            entries = self.entries(ctx)
+            call = self.call(ctx)
             ctx.meta[PARTS] = were_read
-        typed = list(_typed(ctx, entries))
-        check_files(typed)
-        check_needs(entries, given, ctx.params)
-        check_beside(str(self.name), entries, given, ctx.params)
-        outputs = [one.value for one in typed if one.about.writes and one.value != "-"]
+        check_call(call)
+        written = [one for one in typed(call) if one.about.writes]
+        outputs = [one.value for one in written if one.value != "-"]
         with together(outputs):
-            made = {key: offer.make(ctx) for key, offer in self.offers(ctx).items()}
+            made: dict[str, Any] = {}
+            for key, offer in self.offers(ctx).items():
+                made[key] = offer.make(ctx)
+                if isinstance(made[key], RunConfig):
+                    made[key] = checked(self.road, self._completed(made[key], ctx))
             return self.function(**made)
+
+    def _completed(self, config: RunConfig, ctx: click.Context) -> RunConfig:
+        """Return a config with the fields that options of other classes set."""
+        beside = {}
+        for name, option in self.road.set_by.items():
+            beside[name] = ctx.params[option]
+        if "dev" in beside:
+            beside["dev"] = shown(", ".join(beside["dev"])) or None
+        return replace(config, **beside)
+
+    def call(self, ctx: click.Context) -> Call:
+        """Return the options of a command line.
+
+        Args:
+            ctx: The context of the command, with the values.
+        """
+        entries = self.entries(ctx)
+        given = {name: name for name in entries if name in ctx.meta[GIVEN]}
+        return Call(self.road, entries, given, ctx.params)
 
     def entries(self, ctx: click.Context) -> dict[str, Field]:
         """Return the declared options by name.
@@ -425,6 +447,16 @@ def is_typed(name: str) -> bool:
     return name in ctx.meta[GIVEN]
 
 
+def given_flags() -> dict[str, str]:
+    """Return the options that stand on the command line of the command that runs: each
+    as users know it, by its field.
+    """
+    ctx = click.get_current_context()
+    assert isinstance(ctx.command, Command)
+    call = ctx.command.call(ctx)
+    return {name: call.named(name) for name in call.given}
+
+
 def refuse_beside(switch: str) -> None:
     """See that the options of the command that runs have a meaning beside a switch that
     the command sets by itself.
@@ -437,10 +469,9 @@ def refuse_beside(switch: str) -> None:
     """
     ctx = click.get_current_context()
     assert isinstance(ctx.command, Command)
-    entries = ctx.command.entries(ctx)
-    given = [name for name in entries if is_typed(name)]
-    values = {**ctx.params, switch: True}
-    check_beside(str(ctx.command.name), entries, [*given, switch], values)
+    call = ctx.command.call(ctx)
+    given = {**call.given, switch: switch}
+    stand_beside(replace(call, given=given, values={**call.values, switch: True}))
 
 
 def show(text: str) -> None:
@@ -458,7 +489,7 @@ def stdout_is_output() -> bool:
     ctx = click.get_current_context(silent=True)
     if ctx is None or not isinstance(ctx.command, Command):
         return False
-    for one in _typed(ctx, ctx.command.entries(ctx)):
+    for one in typed(ctx.command.call(ctx)):
         if one.about.writes == "stdout" and one.value == "-":
             return True
     return False
@@ -518,16 +549,6 @@ def lists_of_call() -> list[list[str]]:
         if entry.about.lists and value:
             groups.append(list(several(value)))
     return groups
-
-
-def _typed(ctx: click.Context, entries: Mapping[str, Field]) -> Iterator[Typed]:
-    """Yield each value of the options, with the options as users know them."""
-    for name, entry in entries.items():
-        value = ctx.params.get(name)
-        if isinstance(value, bool):
-            continue
-        for one in several(value):
-            yield Typed(entry.named(), str(one), entry.about)
 
 
 def typed_again(title: str) -> list[str]:

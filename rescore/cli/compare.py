@@ -80,14 +80,8 @@ def command(
     another row. With --vary, choose the value by the dev figures.
     """
     styles = {path: checked_style("--output", path, [JSON]) for path in own.output}
-    config = options.configured(
-        config,
-        lms,
-        dev=dev.dev,
-        word_bonus=own.word_bonus,
-        token_bonus=own.token_bonus,
-    )
-    comparing.check_asked(config, own.vary)
+    if own.vary is not None:
+        own.vary.check(config)
     lists = inputs.read(own.nbest, need_references=True)
     dev_lists = inputs.read_dev(dev)
     about = shortened(", ".join(own.nbest))

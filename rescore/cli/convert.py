@@ -55,7 +55,7 @@ def command(
         for path in own.output:
             check_output(path)
     lists = inputs.read(own.nbest)
-    plan = pipeline.resolve(options.configured(config), lists, measures=False)
+    plan = pipeline.resolve(config, lists, measures=False)
     lists = list(pipeline.expand(plan, lists))
     lists = undo.undone(lists)
     for path in own.output:

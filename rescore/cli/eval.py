@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rescore.cli import options
-from rescore.cli.bridge import is_typed
+from rescore.cli.bridge import given_flags, is_typed
 from rescore.config import GROUPS, MEASURES, RunConfig
 from rescore.errors import OptionError, takes_no
 from rescore.files import shown
@@ -151,7 +151,7 @@ def command(
     together: list[NbestList] = []
     for _, lists in read:
         together += lists
-    every = plan_of(options.configured(config), together).metrics
+    every = plan_of(config, together).metrics
     read = [(name, aligned_outputs(every[0], lists)) for name, lists in read]
     tests = significance.make_each(every)
     systems = []
@@ -192,6 +192,14 @@ def _read(
     return list(zip(names, every, strict=True))
 
 
+_ALL_SPEAKERS = "measures whole recordings with all their speakers"
+NO_SESSIONS = {
+    **dict.fromkeys(("details", "by_speaker", "speaker", "words"), _ALL_SPEAKERS),
+    "whole": "reads whole recordings",
+}
+"""Options that a metric of recordings with speakers does not read, and what it does."""
+
+
 def _sessions(
     own: Evaluation, config: RunConfig, inputs: options.InputOptions
 ) -> list[list[NbestList]]:
@@ -207,22 +215,13 @@ def _sessions(
                 " --metric reads recordings with speakers; measure each by itself"
             )
     asked = f"eval --metric {config.metrics[0]}"
-    for name in ("details", "by_speaker", "speaker", "words"):
-        if is_typed(name):
-            flag = f"--{name.replace('_', '-')}"
-            raise OptionError(
-                f"{takes_no(asked, flag)}; leave out {flag}: the metric measures whole"
-                " recordings with all their speakers"
-            )
-    if own.whole:
-        raise OptionError(
-            f"{takes_no(asked, '--whole')}; leave out --whole: the metric reads whole"
-            " recordings"
-        )
-    for entry in flattened(type(inputs).declared()):
-        is_read = entry.name in ("ref", "strict")
-        if not is_read and is_typed(entry.name):
-            raise OptionError(takes_no(asked, entry.about.flag(entry.name)))
+    of_reading = {entry.name for entry in flattened(type(inputs).declared())}
+    for name, flag in given_flags().items():
+        if name in NO_SESSIONS:
+            why = f"; leave out {flag}: the metric {NO_SESSIONS[name]}"
+            raise OptionError(f"{takes_no(asked, flag)}{why}")
+        if name in of_reading and name not in ("ref", "strict"):
+            raise OptionError(takes_no(asked, flag))
     if len(inputs.ref) != 1:
         raise OptionError(f"{asked} needs one --ref, a file or folder with speakers")
     return list(resolve(SESSIONS)(own.outputs, inputs.ref[0], inputs.strict))

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from rescore import formats
+from rescore.asked import ROADS
 from rescore.cli.bridge import Offer, command, lists_of_call, show
 from rescore.cli.progress import progress_bar, scoring_progress
 from rescore.config import DECISION, EXPANSION, RunConfig
@@ -24,9 +25,10 @@ from rescore.formats.audio import (
 )
 from rescore.formats.best import check, rewritten
 from rescore.formats.merging import check_several
+from rescore.formats.reading import check_named
 from rescore.formats.records import options_by_system
 from rescore.formats.references import References
-from rescore.formats.roles import FIELDS, given_fields, systems_of
+from rescore.formats.roles import given_fields, systems_of
 from rescore.formats.source import ReadOptions
 from rescore.formats.text import detokeniser
 from rescore.formats.times import TIMED
@@ -34,10 +36,8 @@ from rescore.formats.understood import Understood
 from rescore.lms import LanguageModel, load_all
 from rescore.lms.base import ComputeOptions
 from rescore.nbest import NbestList
-from rescore.option_readers import check_read
 from rescore.options import Declared, Suited, option, read_file, written_file
 from rescore.parts import FORMATS, KINDS
-from rescore.refusals import ROADS
 from rescore.reports.details import write
 from rescore.reports.markup import checked_style, write_json
 from rescore.reports.overview import render_overview, with_dev
@@ -56,14 +56,15 @@ def config(command: str, decides: str = "", **needs: tuple[str, ...]) -> Offer:
     """Return the fields of `RunConfig` that are options of a command.
 
     Args:
-        command: The command, one of the roads of `rescore.refusals`.
+        command: The command, one of the roads of `rescore.asked`.
         decides: The field without which the command decides nothing; empty if it always
             decides.
         needs: What further fields need in this command.
     """
     if decides:
         needs |= dict.fromkeys((EXPANSION, DECISION), (decides,))
-    return Offer(RunConfig, ROADS[command][0], needs=needs)
+    road = ROADS[command]
+    return Offer(RunConfig, (*road.stages, *road.fields), needs=needs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,10 +202,8 @@ class InputOptions(Declared):
         self.read_options.beside = [path for paths in groups for path in paths]
         if self.merge:
             check_several(groups, "--merge")
-        if self.format_name is not None:
-            chosen = [self.format_name]
-            beside = [FIELDS] if self.ref or self.src or self.scores else []
-            check_read("--format", FORMATS, chosen, self.read_options, beside)
+        has_texts = bool(self.ref or self.src or self.scores)
+        check_named(self.format_name, self.read_options, has_texts)
 
     def _how(self) -> dict[str, Any]:
         """The arguments of every function that reads lists."""
@@ -467,43 +466,6 @@ class TunedWeights(Declared):
         if self.weights is None:
             return FIRST_PASS_ALONE
         return Weights.load(Path(self.weights))
-
-
-def configured(
-    config: RunConfig,
-    lms: LanguageModelOptions | None = None,
-    weights: TunedWeights | None = None,
-    dev: Sequence[str] = (),
-    **more: Any,
-) -> RunConfig:
-    """Return the decisions of a command's options together.
-
-    Args:
-        config: The options of the experiment.
-        lms: The language models of the command.
-        weights: The weights of the command.
-        dev: The paths of the dev lists.
-        more: Further fields of the config.
-    """
-    if lms:
-        more["lms"] = lms.lm
-    if weights:
-        more["force_weights"] = weights.force_weights
-    return replace(config, dev=shown(", ".join(dev)) or None, **more)
-
-
-def with_one_metric(config: RunConfig) -> RunConfig:
-    """Return the config of a command that measures one metric.
-
-    Args:
-        config: The config.
-
-    Raises:
-        OptionError: It has several metrics.
-    """
-    if len(config.metrics) > 1:
-        raise OptionError("this command has one --metric")
-    return config
 
 
 def _of_detokeniser(language: str) -> str:

@@ -9,14 +9,13 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from rescore import formats, pipeline
+from rescore.asked import check_unmeasured
 from rescore.cli import options
 from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
 from rescore.errors import counted
-from rescore.given import decision_of
 from rescore.nbest import NbestList, ranking
 from rescore.options import option
-from rescore.refusals import check_unmeasured
 from rescore.reports.figures import FIRST, MIXTURE
 from rescore.reports.summary import change_of, render
 
@@ -171,7 +170,6 @@ def command(
     times = own.times()
     inputs.read_options.segment_times = own.needs_word_times
     loaded = weights.load()
-    config = options.configured(config, weights=weights)
     reported = bool(reporting.report or reporting.table)
     if reported or own.details:
         lists = inputs.read(own.nbest, need_references=reported)
@@ -184,8 +182,7 @@ def command(
         options.show(render(outcome.results))
         return
     instead = "give --report, --table or --details, which print figures"
-    decision = decision_of(config, loaded)
-    check_unmeasured(config, loaded.weights, decision, instead)
+    check_unmeasured(config, loaded, instead)
     stream = own.check_lists(inputs.iterate(own.nbest), times)
     own.write(pipeline.rerank(stream, loaded, config), times)
     if inputs.ref and not own.output:

@@ -18,7 +18,6 @@ from rescore.lms.cards import ADVICE, FASTER
 from rescore.nbest import NbestList
 from rescore.options import written_file
 from rescore.pipeline import Outcome
-from rescore.plan import check
 from rescore.reports.page import page
 from rescore.reports.records import MetricResult, Record
 from rescore.reports.summary import render
@@ -123,9 +122,6 @@ def command(
     """
     paths = test.nbest
     reporting.check()
-    # Checked before files are read; `pipeline.run` checks again, for Python.
-    config = options.configured(config, lms, dev=dev_lists.dev)
-    check(config)
     times = outputs.times()
     inputs.read_options.segment_times = outputs.needs_word_times
     lists = inputs.read(paths, need_references=bool(config.folds))

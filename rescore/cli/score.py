@@ -114,7 +114,6 @@ def command(
         if own.text:
             _score_text(own, lms, file, inputs.strict)
             return
-        config = options.configured(config, lms, count_tokens=own.count_tokens)
         every = formats.checked_lists(inputs.iterate(own.nbest), own.output or "-")
         head, lists = pipeline.first_lists(every, most=1)
         plan = pipeline.resolve(config, head, load=lms.load, measures=False)

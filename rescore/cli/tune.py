@@ -66,13 +66,6 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     samples of the lists, and 0 if the gain is not significant.
     --no-bagging takes the weights with the lowest error on the lists.
     """
-    config = options.configured(
-        config,
-        dev=own.nbest,
-        columns=own.column,
-        word_bonus=own.word_bonus,
-        token_bonus=own.token_bonus,
-    )
     dev = inputs.read(own.nbest, need_references=True)
     plan = pipeline.resolve(config, dev=dev)
     if own.curve and not plan.decision.is_best:

@@ -468,6 +468,27 @@ def _has_options(s2s: str, options: ReadOptions | None) -> bool:
     return s2s != FIRST_PASS or bool(options and options.values)
 
 
+def check_named(format_name: str | None, options: ReadOptions, has_texts: bool) -> None:
+    """See, before anything is read, that the format which the user names takes each
+    option of formats. (Where the input says the format, `check_options` asks.)
+
+    Args:
+        format_name: The format; None if the user names none.
+        options: The options of formats.
+        has_texts: Whether references, sources or scores are read beside the lists:
+            they read --field, too.
+
+    Raises:
+        OptionError: It does not take an option.
+    """
+    if format_name is None:
+        return
+    chooser = "format" if options.in_python else "--format"
+    beside = [FIELDS] if has_texts else []
+    python = options.in_python
+    check_read(chooser, FORMATS, [format_name], options, beside, python=python)
+
+
 def check_options(
     sources: Sequence[Source],
     format_name: str | None,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from rescore.metrics.base import Counts, Metric, PairLosses, Places, Values
-from rescore.metrics.normalise import Normaliser, paired_words
-from rescore.options import Declared, option
+from rescore.metrics.normalise import NormalisedWords, Normaliser, paired_words
 
 EQUAL, TEXTS = range(2)
 """The columns of statistics."""
@@ -27,9 +25,7 @@ class ExactMatch(Metric):
     unit = "text"
     words: Normaliser
 
-    @dataclass(frozen=True, kw_only=True)
-    class Options(Declared):
-        normaliser: Normaliser = option(Normaliser, nested=Normaliser)
+    Options = NormalisedWords
 
     def __init__(self, options: Any = None, **values: Any) -> None:
         super().__init__(options, **values)

@@ -32,7 +32,7 @@ from rescore.formats.wordlists import (
 )
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts
-from rescore.metrics.normalise import FLAGS, Normaliser
+from rescore.metrics.normalise import FLAGS, NormalisedWords, Normaliser
 from rescore.metrics.wer import (
     DELETIONS,
     INSERTIONS,
@@ -400,7 +400,7 @@ class ListedErrorRate(ErrorRate):
     """Whether the words of the list count; else all other words."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Options(ErrorRate.Options):
+    class Options(NormalisedWords):
         words: WordList | None = read_file(
             None,
             "Your own words, such as names, one per line; or one line `utterance word"

@@ -391,6 +391,13 @@ EXACT = Normaliser(case_sensitive=True)
 """Words as they are written."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class NormalisedWords(Declared):
+    """The options of a metric that compares normalised words."""
+
+    normaliser: Normaliser = option(Normaliser, nested=Normaliser)
+
+
 def _in_one_line(text: str) -> str:
     """Return the lines of a text in one line, with single blanks."""
     return " ".join(text.split())

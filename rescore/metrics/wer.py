@@ -20,8 +20,8 @@ from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, PairLosses, Places, Values
 from rescore.metrics.counting import CLOSEST, batches, encoded, encoded_counts
 from rescore.metrics.edits import edit_counts, jiwer_counts, jiwer_versions
-from rescore.metrics.normalise import Normaliser, paired_words
-from rescore.options import Declared, option, settings_of
+from rescore.metrics.normalise import NormalisedWords, Normaliser, paired_words
+from rescore.options import option, settings_of
 
 SUBSTITUTIONS, DELETIONS, INSERTIONS, REFERENCE = range(4)
 """The columns of statistics."""
@@ -47,9 +47,7 @@ class ErrorRate(Metric):
     same counts in its alignment.
     """
 
-    @dataclass(frozen=True, kw_only=True)
-    class Options(Declared):
-        normaliser: Normaliser = option(Normaliser, nested=Normaliser)
+    Options = NormalisedWords
 
     def __init__(self, options: Any = None, **values: Any) -> None:
         super().__init__(options, **values)
@@ -79,7 +77,7 @@ class ErrorRate(Metric):
     @property
     def _further_settings(self) -> dict[str, str]:
         """The options that a subclass declares beside the normaliser."""
-        return settings_of(self.options, without=ErrorRate.Options)
+        return settings_of(self.options, without=NormalisedWords)
 
     def statistics(
         self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
@@ -228,7 +226,7 @@ class WordErrorRate(ErrorRate):
     """The word error rate, in the alignment that an option chooses."""
 
     @dataclass(frozen=True, kw_only=True)
-    class Options(ErrorRate.Options):
+    class Options(NormalisedWords):
         align: str = option(
             "sclite",
             "WER, MER: the tool whose rules align words. The numbers of substitutions,"

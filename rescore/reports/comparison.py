@@ -25,6 +25,7 @@ from rescore.reports.figures import (
     MIXTURE,
     ORACLE,
     SIGNIFICANT,
+    USUAL,
     Figures,
     MeasuredRow,
     Shown,
@@ -181,7 +182,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        tables = html(_cells(self, Shown())) + groups.as_html(self.groups)
+        tables = html(_cells(self, USUAL)) + groups.as_html(self.groups)
         return f"{tables}<p>{escape(self.about)}</p>"
 
     def table(
@@ -401,7 +402,7 @@ def _notes(weights: Weights, metric: Metric, counts: Mapping[str, float]) -> lis
     ]
 
 
-def render(comparison: Comparison, style: str, shown: Shown = Shown()) -> str:  # noqa: B008 (it is frozen)
+def render(comparison: Comparison, style: str, shown: Shown = USUAL) -> str:
     """Return the whole comparison in one of `STYLES`, or as `json`.
 
     Text and Markdown have the signatures below the table: what all rows have in common,

@@ -79,6 +79,10 @@ class Shown(Declared):
     )
 
 
+USUAL = Shown()
+"""What a table shows where nobody asks for more."""
+
+
 def interval_cell(interval: tuple[float, float] | None) -> str:
     """Return the cell of a confidence interval.
 

@@ -20,6 +20,7 @@ from rescore.reports.figures import (
     MIXTURE,
     ORACLE,
     SIGNIFICANT,
+    USUAL,
     MeasuredRow,
     Shown,
     interval_cell,
@@ -52,7 +53,7 @@ def render_overview(
     results: Sequence[Record],
     layout: str,
     style: str,
-    shown: Shown = Shown(),  # noqa: B008 (it is frozen)
+    shown: Shown = USUAL,
 ) -> str:
     """Return the table of several results, or a table for each metric.
 
@@ -234,7 +235,7 @@ def _first(source: str) -> str:
 
 def espnet(
     results: Sequence[Record],
-    shown: Shown = Shown(),  # noqa: B008 (it is frozen)
+    shown: Shown = USUAL,
 ) -> dict[str, list[list[str]]]:
     """Return the cells of a table for each metric, with a row for each output.
 

@@ -127,7 +127,6 @@ def errors_command(
     output.check()
     if own.weights and len(own.outputs) > 1:
         raise OptionError("--weights choose from the lists of a single OUTPUT")
-    config = options.configured(config, force_weights=own.force_weights)
     read = [(shown(path), inputs.read_output(path)) for path in own.outputs]
     weights = {shown(path): Weights.load(Path(path)) for path in own.weights}
     if weights:
@@ -241,8 +240,7 @@ def correlate_command(
 
     output.check()
     lists = inputs.read(own.nbest, need_references=True)
-    single = options.with_one_metric(options.configured(config))
-    metric = resolve(single, lists).metric
+    metric = resolve(config, lists).metric
     error_rates = correlation.read_error_rates(own.results, metric.name, len(lists))
     models = lms.load()
     total = 2 * len(models) * len(lists)

@@ -9,13 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rescore.asked import check_unmeasured
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import UserError, installed_by
-from rescore.given import decision_of
 from rescore.nbest import NbestList
 from rescore.options import Declared, option
-from rescore.refusals import check_unmeasured
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,10 +78,8 @@ def command(
     bound_kernels()
     loaded = weights.load()
     with _bound(own.host, own.port) as listening:
-        config = options.configured(config, weights=weights)
         instead = "give --decide mbr, or the option to rescore rerank --report"
-        decision = decision_of(config, loaded)
-        check_unmeasured(config, loaded.weights, decision, instead, True)
+        check_unmeasured(config, loaded, instead, compares_words=True)
         dev_lists: Sequence[NbestList] = ()
         if dev.dev:
             inputs = options.InputOptions()

@@ -12,11 +12,11 @@ import pytest
 
 import rescore
 from rescore import border, pipeline
+from rescore.asked import ROADS, checked
 from rescore.config import Bonus, RunConfig
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.options import Field, flattened
-from rescore.plan import check
 
 OWN = "number_bonus"
 """The option of the feature of examples/plugin."""
@@ -57,7 +57,7 @@ def test_the_law_has_every_bonus() -> None:
 def test_tune_is_refused_where_nothing_is_tuned(name: str) -> None:
     config = border.config_of("run", **{name: True})
     with pytest.raises(UserError, match=f"{name.replace('_', '-')} tune needs --dev"):
-        check(config)
+        checked(ROADS["run"], config)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -77,8 +77,7 @@ ROADS = {
 
 
 @pytest.mark.parametrize("kind", ["ranks", "narrow", "like", "wide"])
-@pytest.mark.parametrize("road", ROADS)
-@pytest.mark.parametrize("name", ["tta-small", "unilm"])
+@pytest.mark.parametrize(("road", "name"), [("run", "tta-small"), ("short", "unilm")])
 def test_a_weight_is_applied_to_scores_like_its_own(
     name: str, road: str, kind: str, rescore: Run
 ) -> None:

@@ -18,11 +18,11 @@ import pytest
 from rescore.cli.bridge import entry_of
 from rescore.cli.main import COMMANDS
 from rescore.errors import OptionError, UserError
+from rescore.file_options import Typed, check_files
 from rescore.files import note_read, opened, together
 from rescore.formats.audio import digest
 from rescore.nbest import Audio
 from rescore.options import Field
-from rescore.refusals import Typed, check_files
 from tests.conftest import parameters_of, run_main
 
 

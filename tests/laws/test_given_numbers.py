@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from rescore import border, pipeline
+from rescore.asked import ROADS, checked
 from rescore.asr.features import CHANNEL, EDITS, RESPELLED
 from rescore.columns import Column, Role
 from rescore.config import DECISION, FEATURE, WEIGHTS, Bonus, RunConfig
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.options import Field, flattened
-from rescore.plan import check
 
 COLUMNS = {
     "word_bonus": "words",
@@ -96,7 +96,7 @@ def test_a_number_of_a_decision(name: str) -> None:
 def test_weights_of_models_exclude_tuning() -> None:
     config = RunConfig(lms=("tta",), weights=(0.5,), dev="dev")
     with pytest.raises(UserError, match="--dev and --weight exclude each other"):
-        check(config)
+        checked(ROADS["run"], config)
 
 
 def respelled(listed: bool) -> list[NbestList]:

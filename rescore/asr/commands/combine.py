@@ -107,7 +107,7 @@ def command(
     with a single --field system=COLUMN. The table has the error rate of each system,
     estimated without references. Without dev lists the votes follow from this table.
     """
-    plan = resolve(options.with_one_metric(options.configured(config)))
+    plan = resolve(config)
     words = plan.metric.words or EXACT
     lists = list(_lists(own, inputs, words, plan.metric.units or words))
     if not config.metrics and default_metric(lists) != default_metric(()):

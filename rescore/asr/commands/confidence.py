@@ -77,8 +77,7 @@ def command(
     if dev.dev:
         dev_lists = inputs.read_dev(dev)
     suited(loaded, [*lists, *dev_lists], weights.force_weights)
-    asked = options.configured(config, weights=weights)
-    plan = resolve(asked, dev_lists or lists, weights=loaded)
+    plan = resolve(config, dev_lists or lists, weights=loaded)
     confident = confidences(plan, lists, dev_lists)
     with formats.opened(file.output) as opened:
         write(file.output, opened, lists, confident, segments)

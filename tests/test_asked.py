@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +13,32 @@ import click
 import pytest
 
 import rescore as rescore_package
+from rescore import asked, formats, pipeline
+from rescore.asked import (
+    ROADS,
+    Call,
+    Road,
+    check_call,
+    checked,
+    checked_once,
+    have_what_they_need,
+    stand_beside,
+)
 from rescore.cli.bridge import entry_of
 from rescore.cli.help import INSTEAD
 from rescore.cli.main import cli
 from rescore.cli.train import trained_kinds
 from rescore.config import RunConfig
 from rescore.errors import OptionError, UserError
-from rescore.metrics import Normaliser
+from rescore.file_options import Typed, check_files
+from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.steps import STEPS
+from rescore.nbest import Hypothesis, NbestList
 from rescore.option_readers import check_read, options_of
 from rescore.options import Field, Option, OptionValues, flattened
 from rescore.parts import DECISIONS, FORMATS, METRICS
-from rescore.refusals import (
-    ROADS,
-    Typed,
-    check_beside,
-    check_files,
-    check_needs,
-    check_road,
-)
+from tests import test_roads
+from tests.conftest import run_main
 from tests.sources import PACKAGE, nodes
 
 OPTIONS = {entry.name: entry for entry in flattened(RunConfig.declared())}
@@ -39,22 +49,20 @@ OPTIONS = {entry.name: entry for entry in flattened(RunConfig.declared())}
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_road_takes_an_option_or_names_it(road: str, name: str) -> None:
     entry = OPTIONS[name]
-    groups, fields = ROADS[road]
-    offered = bool({entry.title, name} & {*groups, *fields})
+    offered = ROADS[road].takes(name, entry.title)
     given: dict[str, Any] = {name: True}
     for needed in entry.about.needed:
         if needed not in OPTIONS:
             continue
         # of several that are needed, one is enough: one that the road takes
-        if not offered or {OPTIONS[needed].title, needed} & {*groups, *fields}:
+        if not offered or ROADS[road].takes(needed, OPTIONS[needed].title):
             given[needed] = True
+    call = Call.of_python(ROADS[road], given)
     if offered:
-        check_road(road, given)
+        check_call(call)
         return
-    with pytest.raises(OptionError) as error:
-        check_road(road, given)
-    assert name in str(error.value)
-    assert road in str(error.value)
+    with pytest.raises(OptionError, match=f"^{road} takes no {name}; give it to .*run"):
+        check_call(call)
 
 
 ROOT_CONTEXT = click.Context(cli, help_option_names=["-h", "--help"])
@@ -136,6 +144,13 @@ def flags_of(command: click.Command) -> set[str]:
     return flags
 
 
+def call_of(
+    command: str, entries: dict[str, Field], given: list[str], values: dict[str, Any]
+) -> Call:
+    """The call of a command with some options."""
+    return Call(Road(command), entries, {name: name for name in given}, values)
+
+
 def value_of(entry: Field, allowed: Any) -> Any:
     """A value with which another option has a meaning."""
     values = tuple(allowed() if callable(allowed) else allowed)
@@ -165,26 +180,35 @@ def test_an_option_without_what_it_needs_is_refused(
         alone = dict.fromkeys(entries) | {entry.name: True}
         if needed:
             with pytest.raises(OptionError, match=f"^{flag} needs --"):
-                check_needs(entries, [entry.name], alone)
+                have_what_they_need(call_of(name, entries, [entry.name], alone))
         else:
-            check_needs(entries, [entry.name], alone)
+            have_what_they_need(call_of(name, entries, [entry.name], alone))
         for other in needed:
             with_needed = {other: value_of(entries[other], entry.about.needs_value)}
             if other in entry.about.suits:
                 with_needed = {other: SUITED[entry.name, other]}
-            check_needs(entries, [entry.name], alone | with_needed)
+            have_what_they_need(
+                call_of(name, entries, [entry.name], alone | with_needed)
+            )
 
 
 def test_a_value_that_an_option_needs_may_have_more_behind_it() -> None:
-    entries = entries_of(dict(COMMANDS)["run"])
+    name = "run"
+    entries = entries_of(dict(COMMANDS)[name])
     for value in ("ray", "ray:127.0.0.1:6379"):
-        check_needs(entries, ["workers"], {"workers": 2, "engine": value})
+        have_what_they_need(
+            call_of(name, entries, ["workers"], {"workers": 2, "engine": value})
+        )
     with pytest.raises(OptionError, match=r"^--workers needs --engine ray$"):
-        check_needs(entries, ["workers"], {"workers": 2, "engine": "local"})
+        have_what_they_need(
+            call_of(name, entries, ["workers"], {"workers": 2, "engine": "local"})
+        )
     values = {"prompt": "{text}", "lm": ("tta", "hf-causal:gpt2")}
-    check_needs(entries, ["prompt", "lm"], values)
+    have_what_they_need(call_of(name, entries, ["prompt", "lm"], values))
     with pytest.raises(OptionError, match=r"^--prompt needs --lm hf-causal or server$"):
-        check_needs(entries, ["prompt", "lm"], values | {"lm": ("tta",)})
+        have_what_they_need(
+            call_of(name, entries, ["prompt", "lm"], values | {"lm": ("tta",)})
+        )
 
 
 SWITCHES = []
@@ -210,12 +234,12 @@ def test_an_option_acts_beside_another_or_is_refused(name: str, switch: str) -> 
         given = [other, switch]
         values = dict.fromkeys(given, True)
         if {other, entry.title} & {switch, *about.reads_only}:
-            check_beside(name, entries, given, values)
+            stand_beside(call_of(name, entries, given, values))
             continue
         message = f"{name} {entries[switch].named()} takes no {entry.named()}"
         with pytest.raises(OptionError, match=f"^{message}$"):
-            check_beside(name, entries, given, values)
-        check_beside(name, entries, given, values | {switch: False})
+            stand_beside(call_of(name, entries, given, values))
+        stand_beside(call_of(name, entries, given, values | {switch: False}))
 
 
 TABLES = {"--decide": DECISIONS, "--format": FORMATS, "--metric": METRICS}
@@ -306,3 +330,108 @@ def test_lists_that_are_not_there_are_told_first(tmp_path: Path) -> None:
         check_files([output])
     with pytest.raises(OptionError, match="is a folder"):
         check_files([typed("-o", tmp_path, **WRITES)])
+
+
+# --- once in a call ------------------------------------------------------------------
+
+
+def longer(sentences: list[str]) -> list[float]:
+    return [float(len(sentence)) for sentence in sentences]
+
+
+def read() -> list[NbestList]:
+    return rescore_package.read("l.jsonl")
+
+
+def no_bagging(**options: Any) -> dict[str, Any]:
+    return {"bagging": False, **options}
+
+
+CALLS: dict[str, tuple[str, Callable[[], Any]]] = {
+    "run": ("run", lambda: run_main("run", "l.jsonl", *DEV, "--decide", "mbr")),
+    "compare": ("compare", lambda: run_main("compare", "l.jsonl", *DEV, *MODEL)),
+    "tune": ("tune", lambda: run_main("tune", "l.jsonl", "--no-bagging")),
+    "pipeline.run": (
+        "run",
+        lambda: pipeline.run(read(), RunConfig(**no_bagging(decide="mbr")), read()),
+    ),
+    "rescore.tune": ("tune", lambda: rescore_package.tune(read(), **no_bagging())),
+    "rescore.compare": (
+        "compare",
+        lambda: rescore_package.compare(read(), read(), longer, **no_bagging()),
+    ),
+}
+"""Calls, with the road of each."""
+DEV = ("--dev", "l.jsonl", "--no-bagging")
+MODEL = ("--lm", "ngram:lm.arpa")
+
+
+@pytest.fixture
+def asked_of() -> Iterator[list[str]]:
+    """What is asked: the names, or the values, of which road."""
+    counted: list[str] = []
+    rules = [(road, road.rules) for road in (*ROADS.values(), asked.ANY)]
+    with pytest.MonkeyPatch.context() as patch:
+
+        def names(call: Call) -> None:
+            counted.append(f"names of {call.road.name}")
+
+        patch.setattr(asked, "RULES", (*asked.RULES, names))
+        for road, own in rules:
+            count = partial(counted.append, f"values of {road.name}")
+            more = (*own, lambda config, count=count: count())
+            object.__setattr__(road, "rules", more)
+        yield counted
+    for road, own in rules:
+        object.__setattr__(road, "rules", own)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_is_asked_once(
+    name: str, asked_of: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    lists = []
+    for number in range(4):
+        texts = {"a b": -1.0, "a c": -1.5 + number % 2}
+        hypotheses = [
+            Hypothesis(text, {"s2s": score, "lm": -score})
+            for text, score in texts.items()
+        ]
+        lists.append(NbestList(f"u{number}", hypotheses, ("a c",)))
+    formats.write(lists, "l.jsonl")
+    Path("lm.arpa").write_text(test_roads.arpa(0.0))
+    road, call = CALLS[name]
+    done = call()
+    assert getattr(done, "returncode", 0) == 0, done.stderr
+    assert asked_of == [f"names of {road}", f"values of {road}"]
+
+
+def test_a_changed_config_is_asked_again() -> None:
+    config = checked(ROADS["run"], RunConfig(decide="mbr", scale=1.0))
+    assert config.checked_for == "run" and config == RunConfig(decide="mbr", scale=1.0)
+    assert checked_once(ROADS["run"], config) is config
+    assert asked.changed(config, dev="dev").checked_for == "run"
+    other = replace(config, decide="best")
+    with pytest.raises(OptionError, match=r"^--scale needs --decide mbr or rover$"):
+        checked_once(ROADS["run"], other)
+
+
+VALUES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "one metric": ("analyse", {"metrics": ("wer", "cer")}, "has one --metric"),
+    "quick": ("tune", {"metrics": ("comet",), "dev": "d"}, "tune for bleu or chrf"),
+    "read": (
+        "eval",
+        {"metrics": ("bleu",), "measuring": MetricOptions(align="jiwer")},
+        "--align needs --metric wer",
+    ),
+    "no decision": ("tune", {"scale": 1.0, "dev": "d"}, "--scale needs --decide mbr"),
+}
+"""Values that may not stand together: the road, the config, and what is said."""
+
+
+@pytest.mark.parametrize("what", VALUES)
+def test_values_are_refused_before_anything_is_read(what: str) -> None:
+    road, fields, message = VALUES[what]
+    with pytest.raises(UserError, match=message):
+        checked(ROADS[road], RunConfig(**fields))
