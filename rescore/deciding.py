@@ -141,7 +141,7 @@ def warn_of_repeated_texts(
     different scores, not ranks; return whether there is such a list.
     """
     for nbest in lists:
-        if nbest.header.systems:  # each has its votes
+        if nbest.header.systems:  # each text counts for its system
             continue
         if decision.scale == 0 or is_by_order(nbest):  # no scores, or none that counts
             continue

@@ -33,8 +33,8 @@ from rescore.config import (
     MEASURES,
     MODELS,
     SIGNIFICANCE,
+    SYSTEMS,
     TUNING,
-    VOTES,
     WEIGHTS,
     Bonus,
     RunConfig,
@@ -56,7 +56,7 @@ says how.
 ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "run": (
         (
-            *(MODELS, WEIGHTS, FEATURE, TUNING, EXPANSION, DECISION, VOTES, MEASURES),
+            *(MODELS, WEIGHTS, FEATURE, TUNING, EXPANSION, DECISION, SYSTEMS, MEASURES),
             *(SIGNIFICANCE, GROUPS),
         ),
         (),
@@ -67,10 +67,10 @@ ROADS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ("columns", "word_bonus", "token_bonus"),
     ),
     "rerank": (
-        (EXPANSION, DECISION, VOTES, MEASURES, SIGNIFICANCE, GROUPS, "speaker"),
+        (EXPANSION, DECISION, SYSTEMS, MEASURES, SIGNIFICANCE, GROUPS, "speaker"),
         (),
     ),
-    "evaluate": ((DECISION, VOTES, MEASURES, SIGNIFICANCE, GROUPS, "speaker"), ()),
+    "evaluate": ((DECISION, SYSTEMS, MEASURES, SIGNIFICANCE, GROUPS, "speaker"), ()),
     "curve": ((MEASURES,), ()),
     "compare": (
         (

@@ -30,14 +30,14 @@ from rescore.columns import (
     comes_from_expansion,
     reserved_columns,
 )
-from rescore.config import RunConfig
+from rescore.config import FEATURE, RunConfig, flattened_options
 from rescore.dataset import Dataset
 from rescore.decision.rules import combine, sorted_by_score
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, load, record_of
 from rescore.lms.backends import shipped
 from rescore.nbest import Header, Hypothesis, NbestList
-from rescore.options import as_json
+from rescore.options import OptionValues, as_json
 from rescore.parts import CONFIDENCES, KINDS
 from rescore.plan import Plan, resolve
 from rescore.refusals import check_road
@@ -159,8 +159,10 @@ class Rescorer:
         """
         given = as_json(self._config)
         if self._tuned is None:
-            for name in ("weights", "word_bonus", "token_bonus", "boost", "weighing"):
+            for name in ("weights", "word_bonus", "token_bonus", "boost"):
                 given.pop(name, None)
+            if "weighing" in given:
+                given["weighing"] = _not_weights(self._config.weighing)
         check_road("serve", given)
 
     @property
@@ -284,6 +286,16 @@ class Rescorer:
 
 def _scored(plan: Plan, lists: Sequence[NbestList]) -> list[NbestList]:
     return list(pipeline.score(plan, pipeline.expand(plan, lists)))
+
+
+def _not_weights(weighing: OptionValues) -> OptionValues:
+    """Return the options of features that set no weight: those of another group."""
+    options = flattened_options()
+    others = {}
+    for name, value in weighing.entries.items():
+        if options[name].title != FEATURE:
+            others[name] = value
+    return OptionValues(**others)
 
 
 def _lacked(

@@ -17,7 +17,7 @@ from rescore.given import decision_of
 from rescore.nbest import NbestList, ranking
 from rescore.options import option
 from rescore.refusals import check_unmeasured
-from rescore.reports.figures import FIRST, MIXTURE
+from rescore.reports.figures import FIRST, baseline_of
 from rescore.reports.summary import change_of, render
 
 log = logging.getLogger(__name__)
@@ -106,7 +106,7 @@ class _Texts:
         self.changed = 0
         """Texts that differ from the first pass."""
         self.baseline = FIRST
-        """The name of the first pass: of several systems it is their mixture."""
+        """The name of the first pass."""
         self._plain = plain
 
     def written(
@@ -121,7 +121,7 @@ class _Texts:
             self.writer.write(nbest, self._plain(text))
             self.number += 1
             if nbest.header.systems:
-                self.baseline = MIXTURE
+                self.baseline = baseline_of(several=True)
             if text != _first_text(nbest):
                 self.changed += 1
             yield nbest, text

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.columns import FIRST_PASS
-from rescore.decision.mixture import Mixture, mixture_scores
+from rescore.decision.first_pass import FirstPass
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.nbest import (
@@ -46,16 +46,14 @@ computes once may grow with the square of a list's length.
 
 @dataclass(frozen=True, slots=True)
 class ListWeights:
-    """The weights, exclusions and votes that decide about one list."""
+    """The weights, exclusions and first pass that decide about one list."""
 
     weights: Mapping[str, float]
     """The weight of each column of scores."""
     excluded: frozenset[str] = frozenset()
-    """Hypotheses of these origins may not win, nor vote."""
-    mixture: Mixture | None = None
-    """The votes of systems, which make the first pass; None if the list has its own
-    first pass.
-    """
+    """Hypotheses of these origins may not win, and have no posterior."""
+    mixture: FirstPass | None = None
+    """What makes the first pass; None if the list has its own first pass."""
 
     @property
     def weighted(self) -> list[str]:
@@ -116,7 +114,7 @@ def combine(nbest: NbestList, weights: WeightsOf) -> Floats:
         if weight == 0:
             continue
         if name == FIRST_PASS and list_weights.mixture is not None:
-            scores = np.array(mixture_scores(list_weights.mixture, nbest))
+            scores = np.array(list_weights.mixture.scores(nbest))
         else:
             scores = np.array(nbest.column(name), dtype=np.float64)
         impossible |= np.isneginf(scores)
@@ -225,8 +223,7 @@ class Chooser(Protocol):
 
     def near(self, preferences: Sequence[Floats]) -> Chooser:
         """Return a faster chooser for preferences like these: rover aligns its networks
-        once, with these posteriors, and then only counts votes. Other rules return this
-        chooser.
+        once, with these posteriors. Other rules return this chooser.
 
         Args:
             preferences: As in `texts`.
@@ -252,8 +249,8 @@ class DecisionRule:
     uses_posteriors: ClassVar[bool] = False
     """Whether the rule takes posteriors exp(scale * score); else it takes scores."""
     varied: ClassVar[Mapping[str, Sequence[Any]]] = {}
-    """Options that are tuned with the votes of several systems if they are not set: the
-    values that are tried, the usual value first.
+    """Options that are tuned with the first pass of several systems if they are not
+    set: the values that are tried, the usual value first.
     """
     by_expected_loss: ClassVar[bool] = False
     """Whether the rule chooses by the least expected of its `losses`; weights and scale

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from rescore.columns import Column
-from rescore.decision.mixture import Mixture
+from rescore.decision.first_pass import FirstPass
 from rescore.errors import counted
 from rescore.metrics.base import is_better
 from rescore.parts import BEST
-from rescore.reports.figures import FIRST, MIXTURE, SIGNIFICANT, MeasuredRow
+from rescore.reports.figures import SIGNIFICANT, MeasuredRow, baseline_of
 from rescore.reports.groups import Groups
 from rescore.tuning.components import ToolkitScore
 from rescore.tuning.weights import FoldWeights, Unproven, Weights
@@ -136,12 +136,15 @@ class MetricResult:
 
     @property
     def baseline(self) -> str:
-        """The first pass as tables name it; of several systems it is their mixture, of
-        outputs the first output.
-        """
+        """The first pass as tables name it; of outputs it is the first output."""
         if self.first_output is not None:
             return self.first_output
-        return MIXTURE if self.best_system else FIRST
+        return baseline_of(self.best_system is not None)
+
+    @property
+    def shows_systems(self) -> bool:
+        """Whether the figures have rows of several systems."""
+        return self.votes is not None
 
     def row(self, choice: str) -> MeasuredRow:
         """One of `CHOICES`."""
@@ -257,7 +260,7 @@ class Record:
     excluded: Annotated[
         list[str], described("Origins of hypotheses that may not win.")
     ] = field(default_factory=list)
-    mixture: Annotated[Mixture | None, described("The votes of systems.")] = None
+    mixture: Annotated[FirstPass | None, described("The votes of systems.")] = None
     metrics: Annotated[
         list[MetricResult],
         described("Figures of each metric; weights are tuned for the first metric."),
@@ -319,12 +322,10 @@ class Record:
 
     @property
     def baseline(self) -> str:
-        """The first pass as tables name it; of several systems it is their mixture,
-        also where the lists have no references.
-        """
+        """The first pass as tables name it, also where the lists have no references."""
         if self.main:
             return self.main.baseline
-        return MIXTURE if self.mixture else FIRST
+        return baseline_of(self.mixture is not None)
 
     @property
     def is_best(self) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 
 from rescore.columns import FIRST_PASS, Column, Role, reserved_columns, score_columns
 from rescore.decision import Decision, ListWeights
-from rescore.decision.mixture import Mixture
+from rescore.decision.first_pass import FirstPass
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
 from rescore.metrics import METRICS, Metric, MetricOptions
@@ -206,7 +206,7 @@ class Unproven:
     model_alone: TriedAlone | None = None
     """The best of the models that were tried alone; None if there is one column."""
     voted: bool = False
-    """Whether votes of several systems made the first-pass scores."""
+    """Whether several systems made the first-pass scores together."""
     held_out: bool = False
     """Whether the figures are of held-out folds, each decided with its own weights."""
 
@@ -218,7 +218,7 @@ class FoldWeights:
     weights: dict[str, float]
     excluded: tuple[str, ...] = ()
     """Origins of hypotheses that could not win, such as `respelled`."""
-    mixture: Mixture | None = None
+    mixture: FirstPass | None = None
 
 
 SCHEMA = "rescore/weights/2"
@@ -240,15 +240,15 @@ class Weights:
     tuned_for: TunedFor | None = None
     decision: Decision = field(default_factory=Decision)
     excluded: frozenset[str] = frozenset()
-    """Hypotheses of these origins may not win, nor vote."""
+    """Hypotheses of these origins may not win, and have no posterior."""
     options: TuningOptions | None = None
     """How the weights were tuned; None if they were given."""
     unproven: Unproven | None = None
     """The best weights, if the weights here are 0 because no gain was significant."""
     fold_weights: tuple[FoldWeights, ...] = ()
     """The weights that decided each fold, if the lists were cut into folds."""
-    mixture: Mixture | None = None
-    """The votes of the systems of the lists; None for lists of one system."""
+    mixture: FirstPass | None = None
+    """The first pass of lists of several systems; None if the lists have their own."""
     toolkit: ToolkitScore | None = None
     """The first pass as a sum of its components, on the lists that were tuned on; None
     unless the weight of a component was tuned.
@@ -333,13 +333,6 @@ class Weights:
     def sorted_excluded(self) -> tuple[str, ...]:
         """The origins of `excluded`, sorted, for signatures."""
         return tuple(sorted(self.excluded))
-
-    @property
-    def votes(self) -> dict[str, float]:
-        """The votes of systems by the name `vote.SYSTEM`, for signatures."""
-        if self.mixture is None:
-            return {}
-        return {f"vote.{name}": vote for name, vote in self.mixture.votes.items()}
 
     @property
     def of_fold(self) -> FoldWeights:
@@ -503,7 +496,7 @@ def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
         columns: The record of each column of the lists.
     """
     if weights.mixture is not None:
-        fault = _misfit_of_votes(weights.mixture, columns)
+        fault = weights.mixture.misfit(Header(records=columns).systems)
         if fault:
             return fault
     for name, tuned in weights.columns.items():
@@ -513,18 +506,6 @@ def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
             if fault:
                 return fault
     return None
-
-
-def _misfit_of_votes(mixture: Mixture, columns: Mapping[str, Column]) -> str | None:
-    """Return why votes do not suit the systems of lists; None if they do."""
-    systems = Header(records=columns).systems
-    if set(systems) == set(mixture.votes):
-        return None
-    return (
-        f"the weights are votes of {', '.join(mixture.votes)}, but the"
-        f" systems of these lists are {', '.join(systems) or 'unknown'}; combine"
-        " the same systems, with the same --name"
-    )
 
 
 def _misfit_of_column(name: str, tuned: Column, scored: Column) -> str | None:

@@ -33,10 +33,10 @@ from rescore.parts import METRICS
 from rescore.signature import parse
 from rescore.tuning import Weights
 from rescore.tuning.weights import SIGNED_ELSEWHERE, TuningOptions
+from tests.asr import test_agreement as tests_of_agreement
 from tests.conftest import LEXICON, WORDS, Done, Run, networks_with_sentences
 from tests.formats.samples import SAMPLES
 from tests.lms.test_ngram import ARPA
-from tests.tuning import test_agreement as tests_of_agreement
 
 CLASSES = (
     RunConfig,

@@ -11,11 +11,15 @@ import pytest
 
 import rescore
 from rescore import UserError
+from rescore.asr.agreement import Agreement, without_majority
 from rescore.asr.systems import combined
 from rescore.columns import FIRST_PASS
+from rescore.config import RunConfig, with_option
+from rescore.lms import LanguageModel
 from rescore.metrics import METRICS
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning.agreement import Agreement, without_majority
+from rescore.plan import resolve
+from rescore.rescorer import Rescorer
 from tests.conftest import Run
 
 WORDS = [f"w{number}" for number in range(300)]
@@ -222,6 +226,17 @@ def test_votes_are_refused_where_nothing_reads_them() -> None:
         rescore.evaluate(single, votes="equal")
     with pytest.raises(UserError):
         rescore.tune(lists, votes="equal")
+
+
+def test_votes_are_refused_before_models_are_loaded() -> None:
+    def load() -> list[LanguageModel]:
+        raise AssertionError("a model is loaded")
+
+    config = with_option(RunConfig(lms=("tta",), weights=(0.3,)), "votes", "equal")
+    with pytest.raises(UserError, match="--votes equal: the lists are not combined"):
+        resolve(config, systems((0.1,), number=20)["a"], load=load)
+    with pytest.raises(UserError, match="serve takes no votes"):
+        Rescorer(lambda sentences: [0.0 for _ in sentences], 0.3, config)
 
 
 def test_no_reference_is_read() -> None:
