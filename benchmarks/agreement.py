@@ -26,17 +26,17 @@ import numpy as np
 import numpy.typing as npt
 
 import rescore
+from rescore.asr.agreement import Agreement
+from rescore.asr.mixture import mixed, system_posteriors, system_texts
 from rescore.asr.rover import KEPT, RoverOptions
 from rescore.asr.systems import combined
 from rescore.columns import FIRST_PASS
 from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision, posteriors
-from rescore.decision.mixture import mixed, system_posteriors, system_texts
 from rescore.metrics import choose_metric
 from rescore.metrics.base import text_statistics
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning.agreement import Agreement
 
 Floats = npt.NDArray[np.float64]
 Systems = dict[str, list[NbestList]]

@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 
 import rescore
+from rescore.asr.agreement import Agreement
+from rescore.asr.mixture import system_texts
 from rescore.dataset import Dataset
-from rescore.decision.mixture import system_texts
 from rescore.metrics import choose_metric
 from rescore.metrics.base import MetricOptions, text_value
 from rescore.metrics.normalise import Normaliser
 from rescore.research.chart import Chart, Series, write
-from rescore.tuning.agreement import Agreement
 
 DOTS = 40
 """The dots that draw the line."""

@@ -30,12 +30,12 @@ import numpy.typing as npt
 from agreement import WORD_WINS, Ballot, read_systems, subsets
 
 import rescore
+from rescore.asr.agreement import without_majority
+from rescore.asr.mixture import system_texts
 from rescore.asr.rover import RoverOptions
 from rescore.asr.systems import combined
-from rescore.decision.mixture import system_texts
 from rescore.metrics.base import text_statistics, text_value
 from rescore.nbest import NbestList
-from rescore.tuning.agreement import without_majority
 
 Floats = npt.NDArray[np.float64]
 SIZES = (25, 50, 100, 200)

@@ -317,7 +317,7 @@ def rerank(
     """Return the lists with their hypotheses sorted by the combined score, best first;
     equals keep their order.
 
-    `texts` returns the texts that minimum Bayes risk or a vote chooses.
+    `texts` returns the texts that a decision chooses, such as minimum Bayes risk.
 
     Args:
         lists: The scored lists.

@@ -36,8 +36,8 @@ from rescore.config import (
     MEASURES,
     MODELS,
     SIGNIFICANCE,
+    SYSTEMS,
     TUNING,
-    VOTES,
     WEIGHTS,
     Bonus,
     RunConfig,
@@ -525,7 +525,7 @@ _ROADS = (
     Road(
         "run",
         (
-            *(MODELS, WEIGHTS, FEATURE, TUNING, EXPANSION, DECISION, VOTES, MEASURES),
+            *(MODELS, WEIGHTS, FEATURE, TUNING, EXPANSION, DECISION, SYSTEMS, MEASURES),
             *(SIGNIFICANCE, GROUPS),
         ),
         set_by={"lms": "lm", "dev": "dev"},
@@ -549,14 +549,14 @@ _ROADS = (
     ),
     Road(
         "rerank",
-        (EXPANSION, DECISION, VOTES, MEASURES, SIGNIFICANCE, GROUPS),
+        (EXPANSION, DECISION, SYSTEMS, MEASURES, SIGNIFICANCE, GROUPS),
         fields=("speaker",),
         set_by=_WEIGHTS,
         rules=OF_PLANS,
     ),
     Road(
         "evaluate",
-        (DECISION, VOTES, MEASURES, SIGNIFICANCE, GROUPS),
+        (DECISION, SYSTEMS, MEASURES, SIGNIFICANCE, GROUPS),
         fields=("speaker",),
         rules=OF_PLANS,
     ),

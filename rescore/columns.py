@@ -58,8 +58,8 @@ class Role(StrEnum):
     unless `--column` names it: other lists have no such figure before they are decided.
     """
     SYSTEM = "system"
-    """Scores of one of several systems, at the texts that it wrote
-    (`rescore.decision.mixture`).
+    """Scores of one of several systems, at the texts that it wrote. These columns make
+    the first pass (`rescore.decision.first_pass`).
     """
 
 

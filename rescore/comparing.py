@@ -33,6 +33,7 @@ from rescore.pipeline import expand, score, tune
 from rescore.plan import Load, Plan, resolve
 from rescore.reports import comparison
 from rescore.reports.comparison import Entry
+from rescore.reports.figures import baseline_of
 from rescore.reports.results import decision_title
 from rescore.scoring import OnProgress
 from rescore.tuning import Weights
@@ -289,7 +290,8 @@ class _Experiments:
         """
         if asked is None or asked == comparison.ABOVE:
             return asked
-        baseline = comparison.baseline_of(self._lists)
+        several = bool(Dataset.of(self._lists).header.systems)
+        baseline = baseline_of(several)
         names = {baseline: baseline}
         for one in self._experiments():
             names[self._title(one.name)] = one.name

@@ -7,7 +7,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rescore.decision.mixture import AGREEMENT
 from rescore.lms.base import length_power
 from rescore.metrics import MetricOptions
 from rescore.options import Declared, Field, OptionValues, flattened, option
@@ -18,13 +17,10 @@ Bonus = bool | float | None
 None: the plan decides.
 """
 
-EQUAL = "equal"
-"""The value of --votes for equal votes."""
-
 MODELS, WEIGHTS, TUNING = "Language models", "Weights", "Tuning"
 FEATURE = "Features"
 EXPANSION = "New hypotheses"
-DECISION, VOTES, MEASURES = "Decision", "Votes of systems", "What is measured"
+DECISION, SYSTEMS, MEASURES = "Decision", "Several systems", "What is measured"
 SIGNIFICANCE, GROUPS = "Significance", "Groups of utterances"
 """Groups of options, as the help names them."""
 
@@ -183,14 +179,6 @@ class RunConfig(Declared):
         group=DECISION,
         low=0.0,
         high=1e6,
-    )
-
-    votes: str | None = option(
-        None,
-        "Votes of several systems without --dev: by their agreement with each other, or"
-        " equal.  [default: agreement]",
-        group=VOTES,
-        choices=(AGREEMENT, EQUAL),
     )
     deciding: OptionValues = option(OptionValues, group=DECISION, parts=DECISIONS)
     """The options of the decisions."""

@@ -253,7 +253,7 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
         UserError: The value does not have this type.
     """
     try:
-        return msgspec.convert(value, kind, strict=True)
+        return msgspec.convert(value, kind, strict=True, dec_hook=_of_json)
     except UserError as error:
         raise UserError(f"{place}: {error}") from None
     except (msgspec.ValidationError, OverflowError, SystemError) as error:
@@ -261,12 +261,25 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
         if isinstance(error, SystemError):  # msgspec before 0.22: a number is too large
             said = error.__cause__ or error
         # msgspec writes: Expected `str`, got `int` - at `$.name`
-        what, _, where = str(said).replace("`", "").partition(" - at $")
+        what, *places = str(said).replace("`", "").split(" - at $")
         what = what[:1].lower() + what[1:]
-        field = where.lstrip(".")
+        field = "".join(reversed(places)).lstrip(".")
         if field:
             what = f"{field}: {what}"
         raise UserError(f"{place}: {what}") from None
+
+
+def _of_json(kind: type[Any], value: Any) -> Any:
+    """Return an object of a class that msgspec does not know: the class makes it of
+    JSON (`of_json`).
+
+    Raises:
+        ValueError: The value is no such object; msgspec adds the place.
+    """
+    try:
+        return kind.of_json(value)
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from None
 
 
 def shown(name: str) -> str:

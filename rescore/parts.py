@@ -636,5 +636,25 @@ STYLES: Registry[Any] = Registry(
 of a style is the ending of its files.
 """
 
+FIRST_PASS_OF_SYSTEMS = "rescore.asr.mixture:Mixture"
+"""The first pass of lists that several systems wrote: a class with the methods of
+`rescore.decision.first_pass.FirstPass`.
+"""
+
+TUNING_OF_SYSTEMS = "rescore.asr.vote_tuning:tune_with_votes"
+"""Tunes this first pass together with the weights of other columns: a function like
+`rescore.tuning.tune.TunesFirstPass`.
+"""
+
+TABLES_OF_SYSTEMS = "rescore.asr.vote_tables"
+"""Shows the systems in tables of results: a module with the functions of
+`rescore.reports.systems.SystemTables`.
+"""
+
+ANALYSIS_OF_SYSTEMS = "rescore.asr.vote_analysis"
+"""Compares the systems with the chosen texts: a module with the functions of
+`rescore.reports.analysis.SystemAnalysis`.
+"""
+
 CONFIDENCES = "rescore.asr.confidence"
 """Gives each word of decided texts the probability that it is right."""

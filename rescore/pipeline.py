@@ -425,7 +425,7 @@ def rerank(
     """
     first, stream = first_lists(lists)
     if Dataset.of(first).header.systems:
-        first = list(stream)  # votes follow from all lists
+        first = list(stream)  # their first pass follows from all lists
         stream = iter(first)
     plan = resolve(config, first, weights=weights)
     yield from decide_stream(plan, plan.weights, stream, texts)

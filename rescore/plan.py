@@ -20,11 +20,10 @@ from dataclasses import dataclass, field, replace
 
 from rescore.asked import ANY, check_decision, check_metric_options, checked_once
 from rescore.columns import NORM_SUM
-from rescore.config import EQUAL, RunConfig
+from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.decision import Decision
-from rescore.decision.mixture import Mixture, named
-from rescore.errors import OptionError, UserError
+from rescore.errors import UserError
 from rescore.expansion import Expansion, asked_expansions
 from rescore.features import (
     Reason,
@@ -62,7 +61,6 @@ from rescore.nbest import NbestList
 from rescore.parts import FEATURES
 from rescore.reports.groups import labels
 from rescore.tuning import FIRST_PASS_ALONE, TunedBy, Tuning, TuningOptions, Weights
-from rescore.tuning.agreement import Agreement
 from rescore.tuning.lists import choose_columns
 
 log = logging.getLogger(__name__)
@@ -223,7 +221,6 @@ class _Resolver:
         are loaded.
         """
         at = self._at
-        self._check_systems()
         metrics: tuple[Metric, ...] = ()
         decision = Decision()
         if at.measures:
@@ -415,25 +412,6 @@ class _Resolver:
                 at.note("further metrics", ", ".join(names), FEATURES.about(name))
         return further
 
-    def _check_systems(self) -> None:
-        """Check, before anything is tuned, that dev lists and lists have the same
-        systems. Their headers say which.
-
-        Raises:
-            UserError: They have other systems.
-        """
-        at = self._at
-        if not at.lists or not at.dev or self._config.force_weights:
-            return
-        systems, theirs = at.lists.header.systems, at.dev.header.systems
-        if theirs and set(systems) != set(theirs):
-            raise UserError(
-                f"--dev {self._config.dev or ''} has lists of the systems"
-                f" {', '.join(theirs)}, but the systems of these lists are"
-                f" {', '.join(systems) or 'unknown'}; combine the same systems, with"
-                " the same --name"
-            )
-
     def _cut_words(self, metrics: Sequence[Metric]) -> Normaliser:
         """Return what cuts texts into words: as the metric that the weights were tuned
         for, else as the objective.
@@ -554,51 +532,15 @@ class _Resolver:
         """Return the plan with its weights, or with how they are tuned."""
         at = self._at
         if at.tunes:
-            self._refuse_votes("--dev and --folds tune votes")
             return self._to_tune(plan)
-        if at.former_weights is not None:
-            at.note("weights", at.former_weights.tuning, "as tuned before")
-            return replace(
-                plan, weights=self._with_votes(at.former_weights, plan.cut_words)
-            )
-        weights = self._with_votes(self._given(plan), plan.cut_words)
+        weights = at.former_weights
+        if weights is None:
+            weights = self._given(plan)
+        else:
+            at.note("weights", weights.tuning, "as tuned before")
+        for feature in self._features.values():
+            weights = feature.completed(at, weights, plan.cut_words)
         return replace(plan, weights=weights)
-
-    def _with_votes(self, weights: Weights, cut_words: Normaliser) -> Weights:
-        """Return the weights with the votes of the systems of the lists, as far as the
-        weights have none: by agreement, unless equal votes are asked for.
-
-        Args:
-            weights: The weights.
-            cut_words: Cuts texts into words.
-
-        Raises:
-            OptionError: The weights have votes, or the lists have no systems.
-        """
-        at = self._at
-        systems = at.lists.header.systems
-        if weights.mixture is not None:
-            self._refuse_votes("the weights have votes")
-            return weights
-        if not systems:
-            if at.lists:
-                self._refuse_votes("the lists are not combined of several systems")
-            return weights
-        if self._config.votes == EQUAL or at.of_requests:
-            return weights
-        votes = Agreement(at.lists, systems, cut_words).votes
-        mixture = Mixture(votes, estimated=True)
-        at.note("votes", named(mixture), "the agreement of the systems")
-        return replace(weights, mixture=mixture)
-
-    def _refuse_votes(self, why: str) -> None:
-        """Refuse --votes.
-
-        Args:
-            why: The reason.
-        """
-        if self._config.votes is not None:
-            raise OptionError(f"--votes {self._config.votes}: {why}")
 
     def _to_tune(self, plan: Plan) -> Plan:
         """Return the plan with the columns to tune, and how.
@@ -643,7 +585,7 @@ class _Resolver:
         at = self._at
         if at.weighted or self._config.columns or at.lists:
             return
-        if at.tuning_lists.header.systems:  # their votes are tuned
+        if at.tuning_lists.header.systems:  # their first pass is tuned
             return
         if at.tuning_lists:
             raise UserError(

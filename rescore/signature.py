@@ -113,8 +113,8 @@ class Signature:
     expected loss the decision takes; None where it is the metric of the figure.
     """
     votes: str | None = None
-    """Where the votes of systems come from: `agreement` if they are estimated without
-    references; None for tuned votes, and for lists without votes.
+    """Where the first pass of several systems comes from, such as an estimate without
+    references; None if it was tuned, and for lists of one system.
     """
     tuned: str | None = None
     """Where the weights come from: `given`, `card`, or the size and the content hash of

@@ -178,6 +178,55 @@ def test_the_core_names_no_system_of_the_research_wing() -> None:
     assert len(names) > 5 and not named
 
 
+NAMES_OF_VOTES = {
+    "mixture": {
+        "rescore.cli.tune",
+        "rescore.decision.choice",
+        "rescore.reports.figures",
+        "rescore.reports.former",
+        "rescore.reports.records",
+        "rescore.reports.summary",
+        "rescore.tuning.tune",
+        "rescore.tuning.weights",
+    },
+    "votes": {
+        "rescore.reports.check",
+        "rescore.reports.figures",
+        "rescore.reports.records",
+        "rescore.signature",
+    },
+    "equal_votes": {"rescore.reports.records"},
+    "by_votes": {"rescore.reports.analysis"},
+    "voted": {
+        "rescore.tuning.phrases",
+        "rescore.tuning.record",
+        "rescore.tuning.tune",
+    },
+}
+"""Fields of files that users have, which the core reads and writes: the first pass of
+several systems, where it comes from, and a row; with the modules that name them.
+"""
+
+
+def test_the_core_knows_no_votes() -> None:
+    """Votes of systems are a feature of a wing, behind doors: the core has fields for
+    the record and for rows, and nothing that knows what they say.
+    """
+    named = re.compile(
+        r"\w*(?:mixture|agreement|(?<![a-z])vot(?:e|ing))\w*", re.IGNORECASE
+    )
+    found: dict[str, set[str]] = {}
+    for module, path in MODULES.items():
+        if room_of(path) not in HEIGHT or module in DOORS:
+            continue
+        text = path.read_text("utf-8")
+        # what the schema of a results file says about its fields
+        text = re.sub(r'described\("[^"]*"\)', "", text)
+        for word in named.findall(text):
+            found.setdefault(word, set()).add(module)
+    assert found == NAMES_OF_VOTES
+
+
 def public_names() -> dict[str, set[str]]:
     """The modules of docs/imports.md, and their names."""
     page = (ROOT / "docs" / "imports.md").read_text("utf-8")

@@ -18,7 +18,7 @@ import pytest
 import rescore
 from rescore import Rescorer, UserError, border, formats, options
 from rescore.asked import ROADS
-from rescore.config import RunConfig
+from rescore.config import RunConfig, with_option
 from rescore.formats.writing import as_json
 from rescore.lms.lexicon import Lexicon
 from rescore.nbest import NbestList
@@ -79,7 +79,7 @@ CASES |= {
 }
 RUN_ALONE = ("weights", "folds", "speaker", "votes")
 """No stage can have them: with `--weight` and `--folds` no weights are tuned on dev
-lists; `--votes` is for lists of several systems (tests/tuning/test_agreement.py).
+lists; `--votes` is for lists of several systems (tests/asr/test_agreement.py).
 """
 HEARD, SAID = (
     " lantarn well-known It's, <unk> 四五 \uff46\uff55\uff4c\uff4c \u05d0\u05b8 Um",
@@ -410,7 +410,9 @@ def test_the_rescorer_refuses_what_it_does_not_use() -> None:
             with pytest.raises(
                 UserError, match=f"^serve takes no {name}; give it to .*run"
             ):
-                Rescorer(list(LMS), {"s2s": 1.0}, RunConfig(**{name: case[name]}))
+                Rescorer(
+                    list(LMS), {"s2s": 1.0}, with_option(RunConfig(), name, case[name])
+                )
 
 
 def test_evaluate_takes_options_of_its_road_alone() -> None:

@@ -14,11 +14,11 @@ import pytest
 
 from rescore import Rescorer, UserError, Weights, formats, pipeline
 from rescore.asr.confidence import confidences, networks
+from rescore.asr.mixture import Mixture
 from rescore.asr.systems import combined
 from rescore.columns import Column, Role
 from rescore.config import RunConfig
 from rescore.deciding import first_pass
-from rescore.decision.mixture import Mixture
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.plan import resolve

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from rescore.asr.agreement import Agreement
+from rescore.asr.mixture import AGREEMENT, Mixture, named
 from rescore.columns import Reserved, Role
-from rescore.features import Feature
+from rescore.config import SYSTEMS
+from rescore.errors import OptionError, UserError
+from rescore.expansion import Expansion
+from rescore.features import Feature, Situation
+from rescore.metrics import Normaliser
+from rescore.options import Declared, option
+from rescore.tuning import Weights
+
+EQUAL = "equal"
+"""The value of --votes for equal votes."""
 
 CHANNEL = "channel"
 """The column with the log probability of what was heard given what respelled words
@@ -25,12 +38,95 @@ RESPELLED = "respelled"
 """The origin of hypotheses that have words of a lexicon in the place of others."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class VoteOptions(Declared):
+    """The option of votes that are not tuned."""
+
+    votes: str | None = option(
+        None,
+        "Votes of several systems without --dev: by their agreement with each other, or"
+        " equal.  [default: agreement]",
+        group=SYSTEMS,
+        choices=(AGREEMENT, EQUAL),
+    )
+
+
 class SystemVotes(Feature):
-    """The votes of several systems (`rescore.decision.mixture`): they make the first
-    pass, and are tuned beside all other weights.
+    """The votes of several systems (`rescore.asr.mixture`): they make the first pass,
+    and are tuned beside all other weights; without dev lists they follow from the
+    agreement of the systems.
     """
 
+    Options = VoteOptions
     origins = (MERGED,)
+
+    def check_lists(self, at: Situation, expansions: Sequence[Expansion]) -> None:
+        """See that dev lists and lists have the same systems, and that --votes is read.
+
+        Raises:
+            UserError: They have other systems.
+            OptionError: Votes are tuned, the weights have votes, or the lists have no
+                systems.
+        """
+        _check_same(at)
+        if at.tunes:
+            _refuse(at, "--dev and --folds tune votes")
+        elif at.former_weights is not None and at.former_weights.mixture is not None:
+            _refuse(at, "the weights have votes")
+        elif at.lists and not at.lists.header.systems:
+            _refuse(at, "the lists are not combined of several systems")
+
+    def completed(self, at: Situation, weights: Weights, words: Normaliser) -> Weights:
+        """Return the weights with the votes of the systems of the lists, as far as the
+        weights have none: by agreement, unless equal votes are asked for.
+        """
+        systems = at.lists.header.systems
+        if weights.mixture is not None or not systems:
+            return weights
+        if _votes_asked(at) == EQUAL or at.of_requests:
+            return weights
+        votes = Agreement(at.lists, systems, words).votes
+        mixture = Mixture(votes, estimated=True)
+        at.note("votes", named(mixture), "the agreement of the systems")
+        return replace(weights, mixture=mixture)
+
+
+def _check_same(at: Situation) -> None:
+    """Check, before anything is tuned, that dev lists and lists have the same systems.
+
+    Raises:
+        UserError: They have other systems.
+    """
+    if not at.lists or not at.dev or at.config.force_weights:
+        return
+    systems, theirs = at.lists.header.systems, at.dev.header.systems
+    if theirs and set(systems) != set(theirs):
+        raise UserError(
+            f"--dev {at.config.dev or ''} has lists of the systems"
+            f" {', '.join(theirs)}, but the systems of these lists are"
+            f" {', '.join(systems) or 'unknown'}; combine the same systems, with"
+            " the same --name"
+        )
+
+
+def _votes_asked(at: Situation) -> str | None:
+    """Return the value of --votes."""
+    return at.config.weighing.of(VoteOptions).votes
+
+
+def _refuse(at: Situation, why: str) -> None:
+    """Refuse --votes, if it is given.
+
+    Args:
+        at: The situation.
+        why: The reason.
+
+    Raises:
+        OptionError: It is given.
+    """
+    votes = _votes_asked(at)
+    if votes is not None:
+        raise OptionError(f"--votes {votes}: {why}")
 
 
 class Recombined(Feature):

@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from rescore.asr.features import MERGED
+from rescore.asr.mixture import Mixture, applied
 from rescore.asr.outputs import align_systems
 from rescore.columns import FIRST_PASS, NORM_SUM, Column, Role, free_name
 from rescore.dataset import Dataset
-from rescore.decision.mixture import Mixture, applied
 from rescore.errors import UserError, listed
 from rescore.files import distinct, resolved, shown
 from rescore.formats.text import utterance_of

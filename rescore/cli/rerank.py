@@ -16,7 +16,7 @@ from rescore.config import RunConfig
 from rescore.errors import counted
 from rescore.nbest import NbestList, ranking
 from rescore.options import option
-from rescore.reports.figures import FIRST, MIXTURE
+from rescore.reports.figures import FIRST, baseline_of
 from rescore.reports.summary import change_of, render
 
 log = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ class _Texts:
         self.changed = 0
         """Texts that differ from the first pass."""
         self.baseline = FIRST
-        """The name of the first pass: of several systems it is their mixture."""
+        """The name of the first pass."""
         self._plain = plain
 
     def written(
@@ -120,7 +120,7 @@ class _Texts:
             self.writer.write(nbest, self._plain(text))
             self.number += 1
             if nbest.header.systems:
-                self.baseline = MIXTURE
+                self.baseline = baseline_of(several=True)
             if text != _first_text(nbest):
                 self.changed += 1
             yield nbest, text

@@ -14,7 +14,6 @@ from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
 from rescore.deciding import first_pass
 from rescore.decision import Decision
-from rescore.decision.mixture import named as votes_of
 from rescore.errors import OptionError
 from rescore.metrics.base import text_statistics
 from rescore.options import option, written_file
@@ -101,7 +100,7 @@ def _found(metric: str, weights: Weights, counts: Mapping[str, float]) -> Iterat
     tuned = dict(weights.weights)
     tuned.pop(FIRST_PASS, None)
     if weights.mixture:
-        yield f"votes: {votes_of(weights.mixture)}"
+        yield str(weights.mixture)
     elif not tuned and not (about.options and about.options.bonuses):
         yield (
             "no column is tuned; --components or --column NAME also tunes scores in the"

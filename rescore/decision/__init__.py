@@ -1,5 +1,5 @@
 """From columns of scores and weights to one text per utterance: the best score, minimum
-Bayes risk, a vote by words.
+Bayes risk, and rules of the wings and of other packages.
 
 A `Choice` decides: it has the weights and names a rule. A rule is an object
 (`DecisionRule`), and `DECISIONS` is the table of rules. All rules order hypotheses by

@@ -1,8 +1,9 @@
 """The choice: what decides one text for each list.
 
 A `Choice` has the weight of each column, the hypotheses that may not win, the decision,
-and the votes of systems. `combine` makes one score of the columns of a hypothesis,
-`Choice.texts` decides lists by these scores, and `sorted_by_score` sorts them.
+and what makes the first pass of several systems. `combine` makes one score of the
+columns of a hypothesis, `Choice.texts` decides lists by these scores, and
+`sorted_by_score` sorts them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from numbers import Real
 import numpy as np
 
 from rescore.columns import FIRST_PASS
-from rescore.decision.mixture import Mixture, mixture_scores
+from rescore.decision.first_pass import FirstPass
 from rescore.decision.rules import Decision, Floats, posteriors
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
@@ -32,8 +33,8 @@ computes once may grow with the square of a list's length.
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What decides: the weights, the hypotheses that may not win, the decision, and the
-    votes of systems.
+    """What decides: the weights, the hypotheses that may not win, the decision, and
+    what makes the first pass of several systems.
 
     Raises:
         UserError: A weight is not a number.
@@ -42,11 +43,15 @@ class Choice:
     weights: dict[str, float]
     """The weight of each column of scores."""
     excluded: frozenset[str] = frozenset()
-    """Hypotheses of these origins, such as `respelled`, may not win, nor vote."""
+    """Hypotheses of these origins, such as `respelled`, may not win, and have no
+    posterior.
+    """
     decision: Decision = field(default_factory=Decision)
     """The rule that chooses a text by the weighted scores."""
-    mixture: Mixture | None = None
-    """The votes of systems, which make the first pass; None for lists of one system."""
+    mixture: FirstPass | None = None
+    """What makes the first pass of lists of several systems; None for lists of one
+    system.
+    """
 
     def __post_init__(self) -> None:
         plain: dict[str, float] = {}
@@ -71,11 +76,11 @@ class Choice:
         return tuple(sorted(self.excluded))
 
     @property
-    def votes(self) -> dict[str, float]:
-        """The votes of systems by the name `vote.SYSTEM`, for signatures."""
-        if self.mixture is None:
-            return {}
-        return {f"vote.{name}": vote for name, vote in self.mixture.votes.items()}
+    def shares(self) -> dict[str, float]:
+        """How much each system counts in the first pass, by the name that signatures
+        have; empty for lists of one system.
+        """
+        return dict(self.mixture.shares) if self.mixture else {}
 
     def allowed(self, lists: Sequence[NbestList]) -> list[NbestList]:
         """Return the lists as the decision sees them: the hypotheses that may win, in
@@ -157,7 +162,7 @@ def combine(nbest: NbestList, choice: Choice) -> Floats:
 
     Args:
         nbest: The list.
-        choice: What decides: its weights, exclusions and votes.
+        choice: What decides: its weights, exclusions and first pass.
 
     Returns:
         Combined scores of shape (hypotheses,); -inf for impossible hypotheses.
@@ -171,7 +176,7 @@ def combine(nbest: NbestList, choice: Choice) -> Floats:
         if weight == 0:
             continue
         if name == FIRST_PASS and choice.mixture is not None:
-            scores = np.array(mixture_scores(choice.mixture, nbest))
+            scores = np.array(choice.mixture.scores(nbest))
         else:
             scores = np.array(nbest.column(name), dtype=np.float64)
         impossible |= np.isneginf(scores)
@@ -203,7 +208,7 @@ def sorted_by_score(
 
     Args:
         nbest: The list.
-        choice: What decides: its weights, exclusions and votes.
+        choice: What decides: its weights, exclusions and first pass.
         text: The text that the decision chose; None if it is the text with the best
             score. Its hypothesis becomes the first, with a score above the best one. A
             text that the list does not have changes nothing.

@@ -2,7 +2,8 @@
 
 Three words stand for three things:
 
-    choice      what decides: weights, exclusions, a decision, votes (`choice.Choice`)
+    choice      what decides: weights, exclusions, a decision, a first pass
+                (`choice.Choice`)
     decision    a rule by its name, with its options and the scale of posteriors
                 (`Decision`)
     rule        a way to choose a text, such as mbr (`DecisionRule`); a rule may hold
@@ -78,8 +79,7 @@ class Chooser(Protocol):
 
     def near(self, preferences: Sequence[Floats]) -> Chooser:
         """Return a faster chooser for preferences like these: rover aligns its networks
-        once, with these posteriors, and then only counts votes. Other rules return this
-        chooser.
+        once, with these posteriors. Other rules return this chooser.
 
         Args:
             preferences: As in `texts`.
@@ -105,8 +105,8 @@ class DecisionRule:
     uses_posteriors: ClassVar[bool] = False
     """Whether the rule takes posteriors exp(scale * score); else it takes scores."""
     varied: ClassVar[Mapping[str, Sequence[Any]]] = {}
-    """Options that are tuned with the votes of several systems if they are not set: the
-    values that are tried, the usual value first.
+    """Options that are tuned with the first pass of several systems if they are not
+    set: the values that are tried, the usual value first.
     """
     by_expected_loss: ClassVar[bool] = False
     """Whether the rule chooses by the least expected of its `losses`; weights and scale

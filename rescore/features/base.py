@@ -14,6 +14,7 @@ order:
     unweighted         which columns of scores have no weight, and why?
     untuned_weights    which weights do the options set, if nothing is tuned? (also
                        before anything is read, if --lm is given)
+    completed          what do the lists themselves tell, if nothing is tuned?
 
 Reports ask `notes` about the weights that were tuned.
 
@@ -329,6 +330,17 @@ class Feature:
             weighted: The names of all columns that have a weight.
         """
         return ()
+
+    def completed(self, at: Situation, weights: Weights, words: Normaliser) -> Weights:
+        """Return the weights that decide, with what the lists themselves tell; asked
+        only if nothing is tuned.
+
+        Args:
+            at: The situation.
+            weights: The weights that are given, or of an earlier tuning.
+            words: Cuts texts into words, as the metric does.
+        """
+        return weights
 
     def notes(self, every: Sequence[Mapping[str, float]]) -> Iterator[str]:
         """Yield sentences about tuned weights that a person does not expect.

@@ -52,8 +52,8 @@ log = logging.getLogger(__name__)
 RECORDS = (".jsonl", ".csv", ".tsv")
 """Endings of files with a record of each text: its id and the text."""
 SEAM = 10.0
-"""Seconds by which the pieces of a vote may overlap; pieces that overlap by more are in
-another order.
+"""Seconds by which pieces that several systems wrote may overlap; pieces that overlap
+by more are in another order.
 """
 
 # --- checks --------------------------------------------------------------------------
@@ -144,9 +144,9 @@ class _Text(NamedTuple):
     """The words and their confidences; empty without confidences."""
 
     @property
-    def is_voted(self) -> bool:
-        """Whether the text is of a piece of a recording on which systems voted: their
-        clocks differ slightly.
+    def is_combined(self) -> bool:
+        """Whether the text is of a piece of a recording that several systems wrote:
+        their clocks differ slightly.
         """
         recording = self.nbest.recording or ""
         by_systems = bool(self.nbest.header.systems)
@@ -157,7 +157,7 @@ class BestWriter:
     """Writes one text per utterance; the ending of the file is the format.
 
     The formats are trn (.trn), CTM with word times (.ctm), subtitles (.srt, .vtt; one
-    for each list, but pieces of a vote are divided by `rescore.formats.cues`), plain
+    for each list, but combined pieces are divided by `rescore.formats.cues`), plain
     lines (.txt), records of id and text (.jsonl, .csv, .tsv), else Kaldi text. A text
     is one line: white space is written as blanks. What a reader would take for a mark
     in a text is escaped (`rescore.formats.text.escaped`).
@@ -182,7 +182,7 @@ class BestWriter:
         self._cues = 0
         """The number of subtitles."""
         self._said: list[Said] = []
-        """The words of a recording on which systems voted, for subtitles."""
+        """The words of a recording that several systems wrote, for subtitles."""
         self._recording: str | None = None
         """The recording of the list before."""
         self._last = 0.0
@@ -339,7 +339,7 @@ class BestWriter:
             self._end = own[-1][1][1]
             if self._ending == ".ctm":
                 self._write_ctm(kept, own)
-            elif kept.is_voted and self._segments is None:
+            elif kept.is_combined and self._segments is None:
                 self._add_said(kept, own)
             else:
                 start = min(start for _, (start, _) in own)
@@ -350,7 +350,7 @@ class BestWriter:
     def _write_ctm(self, kept: _Text, words: Sequence[tuple[str, Times]]) -> None:
         """Write words in their order, with their times.
 
-        Of pieces of a vote none begins before the word before it, as a CTM must be
+        No combined piece begins before the word before it, as a CTM must be
         (sclite): systems have slightly different clocks, so a piece may begin before
         the last word of the piece before.
 
@@ -359,7 +359,7 @@ class BestWriter:
             words: Its words with their times.
         """
         allowed = ROUNDING
-        if kept.is_voted and self._segments is None:
+        if kept.is_combined and self._segments is None:
             allowed = SEAM
         for word, (start, end), figure in _rows(kept.sure, words):
             begin = start

@@ -85,8 +85,8 @@ class Metric:
     """
     units: Callable[[str], Sequence[str]] | None = None
     """Cuts a text into the units whose edit distance the metric counts: words or
-    characters; None for other metrics. Agreement of systems estimates such a metric
-    without references.
+    characters; None for other metrics. The texts of several systems estimate such a
+    metric without references.
     """
     pair_losses: Callable[[Sequence[Any]], PairLosses] | None = None
     """Returns a function that compares the texts of a list with each other (`losses`);

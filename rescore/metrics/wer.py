@@ -289,8 +289,8 @@ class CharacterErrorRate(ErrorRate):
 
     def __init__(self, options: Any = None, **values: Any) -> None:
         super().__init__(options, **values)
-        # Characters are counted below. Words are for votes, confidences and lists of
-        # words, which need words also where no blanks are between them.
+        # Characters are counted below. Words are for decisions, confidences and lists
+        # of words, which need words also where no blanks are between them.
         if not self.words.split_characters:
             self.words = replace(self.words, split_mixed=True)
 

@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
-from rapidfuzz.distance import Levenshtein
 
 from rescore.columns import FIRST_PASS, Role
 from rescore.dataset import Dataset
 from rescore.deciding import Decided, first_pass
 from rescore.decision.choice import candidates
-from rescore.decision.mixture import system_texts
 from rescore.lms.cards import FASTER
 from rescore.lms.foreign import is_foreign
 from rescore.metrics import Metric, Normaliser, oracle, total, value
@@ -27,16 +26,15 @@ from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts, check_measurable
 from rescore.metrics.significance import PairedTest, ScoredTexts, paired_interval
 from rescore.nbest import NbestList, own_indices, ranking
+from rescore.parts import ANALYSIS_OF_SYSTEMS, resolve
 from rescore.reports.figures import (
-    FIRST,
-    MIXTURE,
     SIGNIFICANT,
     Figures,
-    MeasuredRow,
+    baseline_of,
     sign,
     summed,
 )
-from rescore.styles import p_phrase, text
+from rescore.styles import p_phrase
 from rescore.tuning.phrases import another_lm
 from rescore.tuning.weights import Weights
 
@@ -109,7 +107,7 @@ class Outlook:
     next: str = ""
     """The next step."""
     by_votes: bool = False
-    """Whether the votes of several systems decide, without a language model."""
+    """Whether the first pass of several systems decides, without a language model."""
 
     @property
     def possible(self) -> float:
@@ -135,27 +133,6 @@ class Outlook:
         return "yes" if by_test else "no"
 
 
-@dataclass(frozen=True, slots=True)
-class System:
-    """One of the systems that wrote the lists together, beside the reranked output."""
-
-    name: str
-    value: float
-    """The metric of the system alone."""
-    corrected: int
-    """Words of the references that are wrong in the system's text and right in the
-    reranked output.
-    """
-    broken: int
-    """Words of the references that are right in the system's text and wrong in the
-    reranked output.
-    """
-    agreement: list[float]
-    """Agreement with each system, in percent: 100 less the edit distance over the words
-    of the longer text of each list.
-    """
-
-
 @dataclass(slots=True)
 class Analysis:
     """The record of `rescore analyse`. Values are percentages."""
@@ -173,8 +150,50 @@ class Analysis:
     """
     broken: list[Confusion] = field(default_factory=list)
     """Words that are right in the first pass and wrong in the reranked output."""
-    systems: list[System] = field(default_factory=list)
-    """The systems that wrote the lists; empty if one system wrote them."""
+    systems: list[Any] = field(default_factory=list)
+    """A record of each of the systems that wrote the lists; empty if one system wrote
+    them.
+    """
+
+
+class SystemAnalysis(Protocol):
+    """Compares the systems that wrote the lists with the chosen texts: the functions of
+    the module `rescore.parts.ANALYSIS_OF_SYSTEMS`.
+    """
+
+    CHOICE: str
+    """What several systems do together, in a word."""
+
+    def compared(
+        self, words: Normaliser, figures: Figures, chosen: Sequence[str]
+    ) -> list[Any]:
+        """Return a record of each system.
+
+        Args:
+            words: Cuts texts into words.
+            figures: The lists under a metric.
+            chosen: The reranked text of each list.
+        """
+        ...
+
+    def next_step(self, outlook: Outlook, weights: Weights) -> str:
+        """Return advice on what to do where no language model has a weight.
+
+        Args:
+            outlook: The figures.
+            weights: The weights that decided.
+        """
+        ...
+
+    def lines(self, analysis: Analysis) -> list[str]:
+        """Return the lines of the text of an analysis about the systems."""
+        ...
+
+
+def analysis_of_systems() -> SystemAnalysis:
+    """Return what compares the systems of lists."""
+    module: SystemAnalysis = resolve(ANALYSIS_OF_SYSTEMS)
+    return module
 
 
 def analyse(
@@ -196,7 +215,7 @@ def analyse(
     figures = Figures(metric, lists)
     first = figures.of(decided.first_pass_texts)
     depths: list[Depth] = []
-    if not Dataset.of(lists).header.systems:
+    if not figures.systems:
         depths = by_depth(metric, figures.statistics, lists)
     analysis = Analysis(
         metric=metric.name,
@@ -207,75 +226,14 @@ def analyse(
     )
     if metric.words is not None and metric.unit == "word":
         before = [output.text for output in first]
-        corrected = _confused(metric.words, lists, wrong=before, right=texts)
-        broken = _confused(metric.words, lists, wrong=texts, right=before)
+        corrected = confused(metric.words, lists, wrong=before, right=texts)
+        broken = confused(metric.words, lists, wrong=texts, right=before)
         analysis.corrected = _most_frequent(corrected)
         analysis.broken = _most_frequent(broken)
-        analysis.systems = _systems(metric.words, figures, texts)
+        if figures.systems:
+            systems = analysis_of_systems().compared(metric.words, figures, texts)
+            analysis.systems = systems
     return analysis
-
-
-def system_rows(figures: Figures) -> list[MeasuredRow]:
-    """Return the figures of each of the systems that wrote the lists, alone; empty for
-    lists of one system.
-    """
-    rows = []
-    for name in Dataset.of(figures.lists).header.systems:
-        texts = figures.of(system_texts(figures.lists, name))
-        rows.append(figures.row(name, texts))
-    return rows
-
-
-def best_system(
-    figures: Figures, systems: Sequence[MeasuredRow], chosen: ScoredTexts
-) -> MeasuredRow:
-    """Return the row of the best system.
-
-    Args:
-        figures: The lists under a metric.
-        systems: The rows of all systems.
-        chosen: The reranked texts; the p-value is of the difference to them.
-    """
-    best_of = max if figures.metric.higher_is_better else min
-    best = best_of(systems, key=lambda row: row.value)
-    texts = figures.of(system_texts(figures.lists, best.name))
-    p_value = figures.p_value(texts, chosen)
-    return replace(best, p_value=p_value)
-
-
-def _systems(
-    normaliser: Normaliser, figures: Figures, chosen: Sequence[str]
-) -> list[System]:
-    """Return the systems that wrote the lists, beside the reranked texts."""
-    lists = figures.lists
-    texts_of_system = {}
-    words_of_system = {}
-    for name in Dataset.of(lists).header.systems:
-        texts = system_texts(lists, name)
-        texts_of_system[name] = texts
-        words_of_system[name] = [normaliser(text) for text in texts]
-    systems = []
-    for name, texts in texts_of_system.items():
-        words = words_of_system[name]
-        system = System(
-            name,
-            value=figures.value(figures.of(texts)),
-            corrected=_confused(normaliser, lists, wrong=texts, right=chosen).total(),
-            broken=_confused(normaliser, lists, wrong=chosen, right=texts).total(),
-            agreement=[_agreement(words, other) for other in words_of_system.values()],
-        )
-        systems.append(system)
-    return systems
-
-
-def _agreement(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> float:
-    """Return the agreement of the words of two systems' texts, in percent."""
-    differences = 0
-    words = 0
-    for our_words, their_words in zip(ours, theirs, strict=True):
-        differences += Levenshtein.distance(our_words, their_words)
-        words += max(len(our_words), len(their_words))
-    return 100 - 100 * differences / max(1, words)
 
 
 def outlook(
@@ -321,7 +279,8 @@ def outlook(
     dataset = Dataset.of(lists)
     if dataset.header.systems and not result.has_lm:
         result = replace(result, by_votes=True)
-        return replace(result, next=_next_step_of_votes(result, weights))
+        step = analysis_of_systems().next_step(result, weights)
+        return replace(result, next=step)
     counts = metric.details(summed(first))
     instead = another_lm(counts, weights.weights)
     step = _next_step(result, dataset, instead)
@@ -402,25 +361,6 @@ def _next_step(outlook: Outlook, lists: Dataset, instead: str) -> str:
     return "more hypotheses, such as by score --recombine 20: this LM does its part"
 
 
-def _next_step_of_votes(outlook: Outlook, weights: Weights) -> str:
-    """Return advice on what to do after a vote. It names no language model: the figures
-    of votes do not show that a model would gain.
-
-    Args:
-        outlook: The figures.
-        weights: The weights that decided.
-    """
-    if not weights.tuning.digest:
-        return "tune the votes: give --weights FILE of `rescore tune`"
-    if outlook.gain <= 0:
-        return "other systems: tuned votes do not help here"
-    if outlook.certain == "unclear":
-        return "more test lists: the p-value and the interval disagree about the gain"
-    if outlook.certain == "no":
-        return "more lists to tune votes on: the gain may be due to chance"
-    return "one more system of similar quality"
-
-
 def by_depth(
     metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList]
 ) -> list[Depth]:
@@ -480,7 +420,7 @@ def _moves(metric: Metric, first: ScoredTexts, reranked: ScoredTexts) -> Changes
     )
 
 
-def _confused(
+def confused(
     normaliser: Normaliser,
     lists: Sequence[NbestList],
     wrong: Sequence[str],
@@ -557,16 +497,12 @@ def render(analysis: Analysis) -> str:
         for pair in analysis.broken[:SHOWN_PAIRS]:
             hypothesis = pair.hypothesis or "(nothing)"
             broken.append(f"{pair.reference} -> {hypothesis} {pair.count}")
-        baseline = MIXTURE if analysis.systems else FIRST
+        baseline = baseline_of(bool(analysis.systems))
         lines.append(f"corrected, {baseline} -> choice: {', '.join(corrected)}")
         lines.append(f"broken, {baseline} -> choice: {', '.join(broken)}")
         lines.append("")
     if analysis.systems:
-        lines.append(text(_system_cells(analysis)))
-        lines.append(
-            "corrected, broken: words; 1, 2, ...: percent of words on which two systems"
-            " agree"
-        )
+        lines += analysis_of_systems().lines(analysis)
         lines.append("")
     lines.append("Is it worth it?")
     for title, line in _outlook_lines(analysis.outlook):
@@ -584,28 +520,15 @@ def _shown_depths(depths: Sequence[Depth]) -> str:
     return ", ".join(shown)
 
 
-def _system_cells(analysis: Analysis) -> list[list[str]]:
-    """Return a table with a row for each system, and the reranked output below."""
-    systems = analysis.systems
-    numbers = [str(number) for number in range(1, len(systems) + 1)]
-    rows = [["", analysis.metric, "corrected", "broken", *numbers]]
-    for number, system in zip(numbers, systems, strict=True):
-        row = [f"{number} {system.name}", f"{system.value:.2f}"]
-        row += [f"{system.corrected:,}", f"{system.broken:,}"]
-        row += [f"{share:.1f}" for share in system.agreement]
-        rows.append(row)
-    empty = [""] * (len(rows[0]) - 2)
-    rows.append(["reranked", f"{analysis.outlook.reranked:.2f}", *empty])
-    return rows
-
-
 def _outlook_lines(outlook: Outlook) -> list[tuple[str, str]]:
     """Return the title of each line of the outlook, and its text."""
     possible = (
         f"{outlook.metric} {outlook.first_pass:.2f} -> {outlook.oracle:.2f},"
         f" {outlook.possible:.2f} points"
     )
-    perfect = "perfect vote" if outlook.by_votes else "perfect LM"
+    perfect = "perfect LM"
+    if outlook.by_votes:
+        perfect = f"perfect {analysis_of_systems().CHOICE}"
     without_lm = [(perfect, possible), ("next", outlook.next)]
     if not outlook.has_lm and outlook.reranked == outlook.first_pass:
         return without_lm

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rescore.columns import FIRST_PASS, WORDS, units
-from rescore.dataset import Dataset
 from rescore.deciding import Decided, first_pass
 from rescore.errors import counted
 from rescore.files import opened
@@ -22,13 +21,13 @@ from rescore.parts import STYLES
 from rescore.reports import groups
 from rescore.reports.figures import (
     FIRST,
-    MIXTURE,
     ORACLE,
     SIGNIFICANT,
     USUAL,
     Figures,
     MeasuredRow,
     Shown,
+    baseline_of,
     interval_cell,
     sign,
     summed,
@@ -123,7 +122,7 @@ class Comparison:
     varied: str | None = None
     """The option whose values the rows have; None if rows are models."""
     baseline: str = FIRST
-    """The first pass as the table names it; of several systems it is their mixture."""
+    """The first pass as the table names it."""
 
     @property
     def about(self) -> str:
@@ -294,7 +293,7 @@ def compare(
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
         others={each.name: text_value(each, lists, first_texts) for each in also},
         first_interval=figures.row(FIRST, first).interval,
-        baseline=baseline_of(lists),
+        baseline=baseline_of(bool(figures.systems)),
         against=against,
         varied=varied,
     )
@@ -325,11 +324,6 @@ def compare(
             rows[name] = [chosen.text for chosen in choice]
         result.groups = grouped(by, [metric], lists, rows)
     return result
-
-
-def baseline_of(lists: Sequence[NbestList]) -> str:
-    """Return the name of the row of the first pass: of several systems the mixture."""
-    return MIXTURE if Dataset.of(lists).header.systems else FIRST
 
 
 def _add_p_values(

@@ -16,6 +16,8 @@ from functools import cached_property
 import numpy as np
 
 from rescore.columns import Column
+from rescore.dataset import Dataset
+from rescore.decision.first_pass import class_of_records
 from rescore.errors import UserError
 from rescore.metrics import Metric, list_statistics, oracle, value
 from rescore.metrics.base import (
@@ -42,14 +44,6 @@ log = logging.getLogger(__name__)
 
 FIRST = "first pass"
 """Name of the row of the hypotheses with the best first-pass scores."""
-MIXTURE = "mixture"
-"""Name of that row if several systems wrote the lists."""
-EQUAL_VOTES = "equal votes"
-"""Name of the row of the same decision with equal votes of all systems."""
-TUNED_VOTES = "tuned votes"
-"""Name of the row of the chosen texts if the votes of systems were tuned."""
-AGREED_VOTES = "votes by agreement"
-"""Name of this row if the votes follow from the agreement of the systems."""
 ORACLE = "oracle"
 """Name of the row of the best hypotheses."""
 SIGNIFICANT = 0.05
@@ -64,6 +58,15 @@ SHORT = {
     "other_words": "other words",
 }
 """Short names of counts, for the head lines of tables."""
+
+
+def baseline_of(several: bool) -> str:
+    """Return the name of the row of the first pass.
+
+    Args:
+        several: Whether several systems wrote the lists.
+    """
+    return class_of_records().title if several else FIRST
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +167,11 @@ class Figures:
         if self._reporting is not metric:
             # The rows of a table share most of their texts.
             self._reporting = remembered(self._reporting)
+
+    @cached_property
+    def systems(self) -> list[str]:
+        """The names of the systems that wrote the lists; empty for one system."""
+        return Dataset.of(self.lists).header.systems
 
     def at(self, indices: Sequence[int]) -> list[ScoredText]:
         """Return one hypothesis of each list, measured.
@@ -344,14 +352,14 @@ def signed(
     return Signature(
         metric=metric,
         settings=conditions.settings,
-        weights=weights.weights | weights.votes,
+        weights=weights.weights | weights.shares,
         columns=columns,
         excluded=weights.sorted_excluded,
         decision=decision.name,
         scale=decision.scale,
         deciding=decision.for_signature,
         objective=conditions.objective,
-        votes=weights.mixture.votes_from if weights.mixture else None,
+        votes=weights.mixture.origin if weights.mixture else None,
         tuned=weights.tuning.signature,
         lists=conditions.lists,
         test=conditions.test,

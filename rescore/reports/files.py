@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from rescore.decision.first_pass import class_of_records
 from rescore.errors import UserError
 from rescore.files import name_of_set, parsed, read_json
 from rescore.parts import METRICS
@@ -21,7 +22,12 @@ from rescore.tuning.weights import OF_TEXTS
 
 def schema() -> dict[str, Any]:
     """Return the JSON schema of a results file, made from the fields of `Results`."""
-    _, parts = msgspec.json.schema_components([Results], ref_template="#/$defs/{name}")
+    record = class_of_records()
+    _, parts = msgspec.json.schema_components(
+        [Results, record],
+        schema_hook=lambda _: {"$ref": f"#/$defs/{record.__name__}"},
+        ref_template="#/$defs/{name}",
+    )
     body = parts.pop("Results")
     version = {"const": SCHEMA, "description": "Format and version of this file."}
     return {

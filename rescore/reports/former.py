@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rescore.decision import Choice, Decision
-from rescore.decision.mixture import Mixture
+from rescore.decision.first_pass import FirstPass
 from rescore.errors import UserError
 from rescore.files import parsed
 from rescore.parts import BEST
@@ -51,7 +51,7 @@ class _Results:
     origin: str
     signature: str
     excluded: frozenset[str] = frozenset()
-    mixture: Mixture | None = None
+    mixture: FirstPass | None = None
     decision: str = BEST
     scale: float | None = None
     deciding: dict[str, str] = field(default_factory=dict)

@@ -16,8 +16,6 @@ from rescore.files import name_of_set
 from rescore.parts import STYLES
 from rescore.reports import groups
 from rescore.reports.figures import (
-    FIRST,
-    MIXTURE,
     ORACLE,
     SIGNIFICANT,
     USUAL,
@@ -113,7 +111,7 @@ def _paper_blocks(results: Sequence[Record], style: str, shown: Shown) -> list[s
         return [STYLES[style](paper(results, shown, marked=False))]
     rows = paper(results, shown, marked=True)
     blocks = [STYLES[style](rows)]
-    legend = _legend(rows, " or ".join(map(_phrase, _baselines(results))))
+    legend = _legend(rows, " or ".join(_in_sentence(results)))
     if shown.intervals:
         legend = "; ".join(filter(None, (legend, INTERVALS)))
     if legend and style == "latex":
@@ -135,9 +133,15 @@ def _legend(rows: Sequence[Sequence[str]], baselines: str) -> str:
     return f"{', '.join(meanings)} against {baselines}"
 
 
-def _phrase(baseline: str) -> str:
-    """Return the first pass, or the name of an output, in a sentence."""
-    return f"the {baseline}" if baseline in (FIRST, MIXTURE) else baseline
+def _in_sentence(results: Sequence[Record]) -> list[str]:
+    """Return each first pass, or the name of an output, in a sentence."""
+    phrases: dict[str, None] = {}
+    for run in results:
+        for figures in run.metrics:
+            is_output = figures.first_output is not None
+            article = "" if is_output else "the "
+            phrases[f"{article}{figures.baseline}"] = None
+    return list(phrases)
 
 
 def _without_flattery(run: Record) -> Record:

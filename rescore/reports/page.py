@@ -156,7 +156,7 @@ def _answer(results: Results) -> str:
         sentences.append(_paragraph(line, is_worse=False))
     tables = html(overview(results))
     for measured in results.metrics:
-        if measured.votes is not None:
+        if measured.shows_systems:
             tables += html(cells(measured))
     tables += as_html(results.groups)
     return f'{"".join(sentences)}<div class="sheet">{tables}</div>'

@@ -11,7 +11,7 @@ from msgspec import Meta
 from rescore.columns import Column
 from rescore.errors import counted
 from rescore.metrics.base import is_better
-from rescore.reports.figures import FIRST, MIXTURE, SIGNIFICANT, MeasuredRow
+from rescore.reports.figures import SIGNIFICANT, MeasuredRow, baseline_of
 from rescore.reports.groups import Groups
 from rescore.signature import Conditions
 from rescore.tuning.record import Tuning
@@ -139,12 +139,15 @@ class MetricResult:
 
     @property
     def baseline(self) -> str:
-        """The first pass as tables name it; of several systems it is their mixture, of
-        outputs the first output.
-        """
+        """The first pass as tables name it; of outputs it is the first output."""
         if self.first_output is not None:
             return self.first_output
-        return MIXTURE if self.best_system else FIRST
+        return baseline_of(self.best_system is not None)
+
+    @property
+    def shows_systems(self) -> bool:
+        """Whether the figures have rows of several systems."""
+        return self.votes is not None
 
     def row(self, choice: str) -> MeasuredRow:
         """One of `CHOICES`."""
@@ -246,12 +249,10 @@ class Record:
 
     @property
     def baseline(self) -> str:
-        """The first pass as tables name it; of several systems it is their mixture,
-        also where the lists have no references.
-        """
+        """The first pass as tables name it, also where the lists have no references."""
         if self.main:
             return self.main.baseline
-        return MIXTURE if self.choice.mixture else FIRST
+        return baseline_of(self.choice.mixture is not None)
 
     @property
     def first_pass(self) -> float | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rescore.columns import units
+from rescore.dataset import Dataset
 from rescore.deciding import Decided, decide
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
@@ -18,14 +19,10 @@ from rescore.metrics.normalise import EXACT
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
 from rescore.parts import BEST
-from rescore.reports.analysis import best_system, system_rows
 from rescore.reports.details import details
 from rescore.reports.figures import (
-    AGREED_VOTES,
-    EQUAL_VOTES,
     FIRST,
     ORACLE,
-    TUNED_VOTES,
     Figures,
     Shown,
     sign,
@@ -36,6 +33,7 @@ from rescore.reports.outputs import warn_of_few
 from rescore.reports.overview import render_overview
 from rescore.reports.records import MetricResult, Record
 from rescore.reports.summary import cells, render
+from rescore.reports.systems import RowsOfSystems, tables_of_systems
 from rescore.signature import Signature, column_records
 from rescore.styles import figure
 from rescore.tuning.weights import Weights
@@ -177,15 +175,14 @@ def evaluate(
         return details(metric, ranked, first_pass, decided.texts)
 
     results.details = rows
-    equal = _by_equal_votes(objective, decided) if metrics else None
+    beside = None
+    if metrics and Dataset.of(lists).header.systems:
+        beside = tables_of_systems().measured(objective, decided)
     for each in metrics:
         signature = sign(each, lists, weights, test, objective, has_folds)
-        measured = figures_of(
-            each, lists, first_pass, decided.texts, signature, test, equal
+        results.metrics.append(
+            figures_of(each, lists, first_pass, decided.texts, signature, test, beside)
         )
-        if measured.systems:
-            measured.votes = _votes_name(decided)
-        results.metrics.append(measured)
     if by is not None and metrics:
         outputs = {results.baseline: first_pass, "reranked": decided.texts}
         results.groups = grouped(by, metrics, lists, outputs)
@@ -218,49 +215,7 @@ def _held_out(weights: Weights, measured: MetricResult) -> Weights:
     return replace(weights, tuning=tuning)
 
 
-def _by_equal_votes(metric: Metric | None, decided: Decided) -> list[str] | None:
-    """Return the texts that the same decision chooses with equal votes of all systems;
-    None if the lists are of one system.
-    """
-    if decided.weights.mixture is None:
-        return None
-    in_folds = decided.in_folds
-    deciding_weights = in_folds.weights if in_folds else [decided.weights]
-    if all(map(_has_equal_votes, deciding_weights)):
-        return decided.texts
-    weights = _with_equal_votes(decided.weights)
-    if in_folds is not None:
-        in_folds = in_folds.changed(_with_equal_votes)
-    return decide(metric, decided.lists, weights, in_folds).texts
-
-
-def _has_equal_votes(weights: Weights) -> bool:
-    """Return whether all systems have the same vote."""
-    mixture = weights.mixture
-    return mixture is None or len(set(mixture.votes.values())) == 1
-
-
-def _with_equal_votes(weights: Weights) -> Weights:
-    """Return the same weights, but equal votes of all systems."""
-    mixture = weights.mixture
-    if mixture is None:
-        return weights
-    votes = dict.fromkeys(mixture.votes, 1.0)
-    return replace(weights, mixture=replace(mixture, votes=votes))
-
-
-def _votes_name(decided: Decided) -> str:
-    """Return how tables name the chosen texts of several systems: by their votes, and
-    the models that have a weight.
-    """
-    mixture = decided.weights.mixture
-    name = EQUAL_VOTES
-    if mixture is not None:
-        name = AGREED_VOTES if mixture.estimated else TUNED_VOTES
-    return " + ".join([name, *_models(decided.weights)])
-
-
-def _models(weights: Weights) -> list[str]:
+def used_models(weights: Weights) -> list[str]:
     """Return the language models that have a weight."""
     return [name for name in weights.score_columns if weights.weighs(name)]
 
@@ -296,7 +251,7 @@ def system_name(weights: Weights, decision: str) -> str:
     A model of negative weight is subtracted. Where nothing else is the method, models
     of weight 0 are named, or bonuses.
     """
-    models = _models(weights)
+    models = used_models(weights)
     if not models and decision == BEST:
         models = weights.score_columns
     added = [name for name in models if weights.weights[name] >= 0]
@@ -324,7 +279,7 @@ def figures_of(
     texts: Sequence[str],
     signature: Signature,
     test: PairedTest | None = None,
-    equal: Sequence[str] | None = None,
+    beside: RowsOfSystems | None = None,
 ) -> MetricResult:
     """Return first pass, oracle and chosen texts under one metric.
 
@@ -335,8 +290,7 @@ def figures_of(
         texts: The text that was chosen for each list.
         signature: The signature of the chosen texts.
         test: The test of p-values and intervals; None for the default.
-        equal: The text that equal votes of several systems choose from each list; None
-            if there is no such text.
+        beside: Adds the rows of several systems; None for lists of one system.
     """
     warn_of_texts(metric, lists)
     figures = Figures(metric, lists, test)
@@ -350,12 +304,8 @@ def figures_of(
         "oracle": figures.row(ORACLE, figures.at(best), interval=False),
         "reranked": figures.row("reranked", chosen, first if changed else None),
     }
-    system = None
     own_oracle = None
-    systems = system_rows(figures)
-    if systems:
-        system = best_system(figures, systems, chosen)
-    elif best != best_own:
+    if beside is None and best != best_own:
         own_oracle = figures.value(figures.at(best_own))
     result = MetricResult(
         metric=metric.name,
@@ -369,14 +319,10 @@ def figures_of(
         intervals={},
         signature=str(signature),
         conditions=signature.conditions,
-        best_system=system,
         own_oracle=own_oracle,
-        systems=systems,
     )
-    if equal is not None:
-        by_equal = figures.of(equal)
-        against = None if list(equal) == list(texts) else chosen
-        result.equal_votes = figures.row(EQUAL_VOTES, by_equal, against)
+    if beside is not None:
+        beside.add_to(result, figures, chosen)
     for name, row in rows.items():
         if row.wrong is not None:
             result.sentence_errors[name] = row.wrong

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from rescore.columns import FIRST_PASS, score_columns
-from rescore.decision.mixture import named
 from rescore.errors import counted
 from rescore.metrics import Metric
 from rescore.parts import METRICS
 from rescore.reports import groups
 from rescore.reports.figures import FIRST, SHORT, MeasuredRow
 from rescore.reports.records import MetricResult, Record
+from rescore.reports.systems import tables_of_systems
 from rescore.styles import figure, p_phrase, text
 from rescore.tuning.phrases import (
     another_lm,
@@ -41,16 +41,9 @@ def cells(measured: MetricResult) -> list[list[str]]:
 
 
 def _rows(measured: MetricResult) -> Iterator[MeasuredRow]:
-    """Yield the rows of a table, in their order. Those of several systems are the
-    systems, their mixture, and decisions by votes.
-    """
-    if measured.votes is not None:
-        yield from measured.systems
-        yield measured.row("first_pass")
-        yield measured.row("oracle")
-        if measured.equal_votes is not None:
-            yield measured.equal_votes
-        yield replace(measured.row("reranked"), name=measured.votes)
+    """Yield the rows of a table, in their order."""
+    if measured.shows_systems:
+        yield from tables_of_systems().rows(measured)
         return
     yield measured.row("first_pass")
     if measured.best_system:
@@ -65,19 +58,19 @@ def _rows(measured: MetricResult) -> Iterator[MeasuredRow]:
 
 
 def gain(measured: MetricResult) -> str:
-    """Return by how much reranking changed the figure, and how sure this is: one line;
-    of several systems a line against the best system, and a line against equal votes.
+    """Return by how much reranking changed the figure, and how sure this is: one line,
+    or several lines for lists of several systems.
     """
     if not measured.is_defined:
         return nothing_to_measure(measured)
-    if measured.votes is not None:
-        return "\n".join(_gains_of_votes(measured))
+    if measured.shows_systems:
+        return "\n".join(tables_of_systems().gains(measured))
     difference = measured.reranked - measured.first_pass
     if not difference and measured.p_value is None:
         change = "unchanged"
     else:
         change = f"{difference:+z.2f}"
-        change += _relative(measured.reranked, measured.first_pass)
+        change += relative(measured.reranked, measured.first_pass)
     if measured.p_value is not None:
         change += f", {p_phrase(measured.p_value)}"
     best = measured.best_system
@@ -85,25 +78,9 @@ def gain(measured: MetricResult) -> str:
         to_best = f"{measured.reranked - best.value:+z.2f}"
         if best.p_value is not None:
             to_best += f", {p_phrase(best.p_value)}"
-        change += " against the mixture"
+        change += f" against the {measured.baseline}"
         change += f"\n{measured.metric} {to_best} against {best.name} alone"
     return f"{measured.metric} {change}"
-
-
-def _gains_of_votes(measured: MetricResult) -> Iterator[str]:
-    """Yield by how much the vote changed the figure of the best system, and of equal
-    votes.
-    """
-    for row in (measured.best_system, measured.equal_votes):
-        if row is None:
-            continue
-        change = "unchanged"
-        if row.p_value is not None:
-            change = f"{measured.reranked - row.value:+z.2f}"
-            change += f"{_relative(measured.reranked, row.value)}"
-            change += f", {p_phrase(row.p_value)}"
-        alone = " alone" if row is measured.best_system else ""
-        yield f"{measured.metric} {change} against {row.name}{alone}"
 
 
 def nothing_to_measure(measured: MetricResult) -> str:
@@ -113,7 +90,7 @@ def nothing_to_measure(measured: MetricResult) -> str:
     return f"{measured.metric} is not defined: {why}"
 
 
-def _relative(after: float, before: float) -> str:
+def relative(after: float, before: float) -> str:
     """Return a change in percent of the figure before; empty if this is 0."""
     if not before:
         return ""
@@ -189,7 +166,7 @@ def render(results: Record) -> str:
 
 def change_of(number: int, baseline: str) -> str:
     """Return the words after the number of texts that differ from the baseline:
-    `changed`, or for lists of several systems `differ from the mixture`.
+    `changed`, or `differ from` a baseline of several systems.
 
     Args:
         number: The number of texts.
@@ -250,13 +227,9 @@ def _first_pass_line(results: Record) -> str:
     if results.choice.decision.scale == 0:
         return f"weights: none, at scale 0 all hypotheses count alike{weights_from}"
     baseline = results.baseline
-    voting = []
-    mixture = results.choice.mixture
-    if mixture:
-        votes = mixture.votes
-        voting = [name for name, vote in votes.items() if vote]
-    if len(voting) == 1:
-        baseline = f"system {voting[0]}"
+    made_by = results.choice.mixture
+    if made_by and made_by.sole:
+        baseline = f"system {made_by.sole}"
     return f"weights: the {baseline} alone{weights_from}"
 
 
@@ -285,11 +258,9 @@ def _tuning_lines(results: Record, tuning: Tuning) -> Iterator[str]:
 
 
 def _on_dev(results: Record) -> Iterator[str]:
-    """Yield the votes of systems, and the figures on the tuning lists."""
-    mixture = results.choice.mixture
-    if mixture:
-        how = ", by agreement of the systems" if mixture.estimated else ""
-        yield f"votes: {named(mixture)}{how}"
+    """Yield what made the first pass, and the figures on the tuning lists."""
+    if results.choice.mixture:
+        yield str(results.choice.mixture)
     tuning = results.tuning
     if tuning.has_figures:
         yield f"{tuning.name}: {figure(tuning.first_pass)} -> {figure(tuning.value)}"

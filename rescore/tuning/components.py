@@ -19,7 +19,7 @@ import numpy as np
 
 from rescore.columns import FIRST_PASS, Role
 from rescore.dataset import Dataset
-from rescore.decision.mixture import Floats
+from rescore.decision.rules import Floats
 from rescore.nbest import NbestList, own_indices
 
 SAMPLE = 2_000

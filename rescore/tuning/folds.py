@@ -115,7 +115,8 @@ def harmless(
     """Return the weights of all lists and of each fold, with weight 0 for all columns
     that were tuned if the folds are worse than without these columns.
 
-    Bonuses that the user gives, the decision, and the votes of systems stay.
+    Bonuses that the user gives and the decision stay, and so does the first pass of
+    several systems.
 
     Args:
         folds: The fold of each list.

@@ -9,6 +9,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from rescore.columns import FIRST_PASS, WORDS, Column, Role, new_word_origins, units
+from rescore.decision.first_pass import class_of_records
 from rescore.errors import listed
 from rescore.parts import BEST, FEATURES
 from rescore.tuning.components import Fit, ToolkitScore
@@ -202,7 +203,7 @@ def why_zero(
     if decision != BEST:
         alone = f"{decision} of the first-pass scores alone"
     if unproven is not None and unproven.voted:
-        alone = "the votes of the systems alone"
+        alone = f"{class_of_records().subject} alone"
     no_help = f"the weight is 0, {listed(columns) or 'the LM'} does not help"
     if len(columns) > 1:
         no_help = f"the weights are 0, {listed(columns)} do not help"

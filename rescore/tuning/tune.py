@@ -5,8 +5,9 @@ them, tests their gain, and writes the record.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from rescore.columns import FIRST_PASS, Role, comes_from_expansion
 from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision, combine
 from rescore.decision.choice import candidates
-from rescore.decision.mixture import Mixture
+from rescore.decision.first_pass import FirstPass
 from rescore.errors import UserError
 from rescore.formats.first_pass import is_by_order
 from rescore.metrics.base import (
@@ -26,10 +27,10 @@ from rescore.metrics.base import (
 )
 from rescore.metrics.significance import in_order
 from rescore.nbest import NbestList, columns_for, new_word_origins_in
+from rescore.parts import TUNING_OF_SYSTEMS, resolve
 from rescore.signature import column_records
 from rescore.tuning import pattern
 from rescore.tuning.components import toolkit_score
-from rescore.tuning.mixture import tune_with_votes
 from rescore.tuning.objective import TuningObjective, by_content
 from rescore.tuning.record import ERRORS, Tuning, TuningOptions, Unproven
 from rescore.tuning.scale import tune_scale
@@ -45,6 +46,42 @@ from rescore.tuning.search import (
 from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
 
 log = logging.getLogger(__name__)
+
+Fitted = Callable[
+    [Sequence[NbestList], TuningOptions, FirstPass], tuple[Weights, Counts]
+]
+"""A function that tunes the weights of columns beside a first pass: it returns them and
+the statistics (lists, k) of the chosen texts. It takes lists with this first pass.
+"""
+
+
+class TunesFirstPass(Protocol):
+    """Tunes the first pass of lists of several systems, and the weights of columns
+    beside it (`rescore.parts.TUNING_OF_SYSTEMS`).
+    """
+
+    def __call__(
+        self,
+        metric: Metric,
+        lists: Sequence[NbestList],
+        options: TuningOptions,
+        fitted: Fitted,
+        has_columns: bool,
+        level: int,
+        warns: bool,
+    ) -> Weights:
+        """Return the weights of the first pass and of the columns.
+
+        Args:
+            metric: The metric that is tuned for.
+            lists: Lists of several systems, with references.
+            options: How weights are tuned, and the decision.
+            fitted: Tunes the weights of columns beside a first pass.
+            has_columns: Whether `fitted` tunes anything beside the first pass.
+            level: Level of messages about the systems.
+            warns: Whether warnings are given.
+        """
+        ...
 
 
 def tune_weights(
@@ -121,15 +158,18 @@ def _searched(
         return Tuner(metric, lists, columns, tuning, options, None, is_first).tune()
 
     def fitted(
-        voted: Sequence[NbestList], decided: TuningOptions, mixture: Mixture
+        with_first_pass: Sequence[NbestList], decided: TuningOptions, made_by: FirstPass
     ) -> tuple[Weights, Counts]:
-        tuner = Tuner(metric, voted, columns, tuning, decided, mixture, is_first)
+        tuner = Tuner(
+            metric, with_first_pass, columns, tuning, decided, made_by, is_first
+        )
         return tuner.tune(), tuner.chosen
 
     has_columns = bool(columns or options.bonuses or options.given)
     shows = is_first and not tuning.held_out
     level = logging.INFO if shows else logging.DEBUG
-    return tune_with_votes(metric, lists, options, fitted, has_columns, level, is_first)
+    tune: TunesFirstPass = resolve(TUNING_OF_SYSTEMS)
+    return tune(metric, lists, options, fitted, has_columns, level, is_first)
 
 
 def _without_influence(
@@ -139,7 +179,7 @@ def _without_influence(
     weights: Weights,
 ) -> Weights:
     """Return weights on which the columns of weight 0 have no influence: the scale, the
-    votes and the other weights are those of a search without these columns.
+    first pass and the other weights are those of a search without these columns.
 
     A column has an influence otherwise, even with weight 0: copies of a hypothesis
     differ in it, a search starts elsewhere, and the scale is tuned with it. The columns
@@ -195,9 +235,7 @@ class SearchResult:
 
 
 class Tuner:
-    """One search with the decision inside; a mixture may have made the first pass of
-    the lists.
-    """
+    """One search with the decision inside."""
 
     def __init__(
         self,
@@ -206,7 +244,7 @@ class Tuner:
         columns: Sequence[str],
         tuning: Tuning,
         options: TuningOptions,
-        mixture: Mixture | None = None,
+        mixture: FirstPass | None = None,
         is_first: bool = True,
     ) -> None:
         """Make a tuner.
@@ -217,7 +255,7 @@ class Tuner:
             columns: Columns of language models.
             tuning: The record of the lists.
             options: How weights are tuned.
-            mixture: The votes that made the first pass of the lists.
+            mixture: What made the first pass of lists of several systems.
             is_first: Whether warnings are given; a second search is silent.
 
         Raises:

@@ -16,7 +16,6 @@ from typing import Any
 
 from rescore.columns import FIRST_PASS, Column, Role, reserved_columns, score_columns
 from rescore.decision import Choice
-from rescore.decision.mixture import Mixture
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
 from rescore.nbest import Header, NbestList
@@ -262,7 +261,7 @@ def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
         columns: The record of each column of the lists.
     """
     if weights.mixture is not None:
-        fault = _misfit_of_votes(weights.mixture, columns)
+        fault = weights.mixture.misfit(Header(records=columns).systems)
         if fault:
             return fault
     for name, tuned in weights.tuning.columns.items():
@@ -272,18 +271,6 @@ def misfit(weights: Weights, columns: Mapping[str, Column]) -> str | None:
             if fault:
                 return fault
     return None
-
-
-def _misfit_of_votes(mixture: Mixture, columns: Mapping[str, Column]) -> str | None:
-    """Return why votes do not suit the systems of lists; None if they do."""
-    systems = Header(records=columns).systems
-    if set(systems) == set(mixture.votes):
-        return None
-    return (
-        f"the weights are votes of {', '.join(mixture.votes)}, but the"
-        f" systems of these lists are {', '.join(systems) or 'unknown'}; combine"
-        " the same systems, with the same --name"
-    )
 
 
 def _misfit_of_column(name: str, tuned: Column, scored: Column) -> str | None:

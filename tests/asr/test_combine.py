@@ -19,10 +19,10 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.combine import LONGEST, combine
 from rescore.asr.measured import measured_recordings
+from rescore.asr.mixture import Mixture
 from rescore.asr.whole import Recording
 from rescore.columns import FIRST_PASS
 from rescore.decision import Choice, Decision
-from rescore.decision.mixture import Mixture
 from rescore.errors import UserError
 from rescore.formats.times import timed_pieces
 from rescore.metrics.base import text_value

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from rescore import formats, read
+from rescore.asr.mixture import system_texts
 from rescore.asr.outputs import (
     align_systems,
     read_each,
     read_table_of_systems,
 )
 from rescore.dataset import Dataset
-from rescore.decision.mixture import system_texts
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions
 from rescore.nbest import NbestList

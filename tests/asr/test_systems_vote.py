@@ -15,17 +15,17 @@ import pytest
 import rescore as package
 from rescore import formats, pipeline
 from rescore.asr.features import MERGED, RESPELLED
+from rescore.asr.mixture import Mixture, applied, mixed, named
 from rescore.asr.recombine import recombine
 from rescore.asr.systems import combined, system_names
+from rescore.asr.vote_tuning import _mixed_in_lists
 from rescore.columns import FIRST_PASS_ORIGIN, Role
 from rescore.config import RunConfig
-from rescore.decision.mixture import Mixture, applied, mixed, named
 from rescore.errors import UserError
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import Weights
-from rescore.tuning.mixture import _mixed_in_lists
 from tests.conftest import Run, assert_one_line_error
 
 
@@ -218,6 +218,35 @@ def test_the_value_of_tuning_is_that_of_the_chosen_texts() -> None:
     weights = package.tune(found, decision="rover")
     assert weights.decision.settings["no_word"] < 1 and weights.value == 0.0
     assert set(weights.texts(ErrorRate(), found)) == {"it is right"}
+
+
+@pytest.mark.parametrize(
+    ("mixture", "message"),
+    [
+        ({"votes": {"a": "x"}}, "mixture.votes[...]: expected float, got str"),
+        ({"votes": 3}, "mixture.votes: expected object, got int"),
+        ({"scales": {}}, "mixture: object missing required field votes"),
+        ([], "mixture: expected object, got array"),
+        ({"votes": {"a": -1.0}}, "votes are {'a': -1.0}; give numbers from 0 on"),
+    ],
+)
+def test_votes_of_a_file_are_checked(
+    mixture: object, message: str, tmp_path: Path
+) -> None:
+    """In a weights file, and in the weights of a fold; the message names the place."""
+    path = tmp_path / "w.json"
+    for place, values in (
+        ("", {"mixture": mixture}),
+        (
+            "tuning.of_folds[0].",
+            {"tuning": {"of_folds": [{"weights": {}, "mixture": mixture}]}},
+        ),
+    ):
+        path.write_text(json.dumps({"weights": {"s2s": 1.0}, **values}))
+        with pytest.raises(UserError) as error:
+            Weights.load(path)
+        where = place if message.startswith("mixture") else ""
+        assert str(error.value).startswith(f"{path}: {where}{message}")
 
 
 def test_the_best_system_decides_where_votes_gain_nothing(

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import torch
 
-from rescore.decision.mixture import Mixture, mixture_scores
+from rescore.asr.mixture import Mixture
 from rescore.lms import load, without_context
 from rescore.lms.base import ComputeOptions
 from rescore.lms.training import loop
@@ -278,7 +278,7 @@ def test_a_scale_of_zero_leaves_texts_of_others_impossible() -> None:
     """
     hypotheses = [Hypothesis("a", {"x": -1.0}), Hypothesis("b", {"y": -2.0})]
     nbest = NbestList("u", hypotheses, header=Header())
-    scores = mixture_scores(Mixture({"x": 1.0, "y": 0.0}, {"x": 0.0}), nbest)
+    scores = Mixture({"x": 1.0, "y": 0.0}, {"x": 0.0}).scores(nbest)
     assert scores == [0.0, -float("inf")]
 
 

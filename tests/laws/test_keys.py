@@ -18,10 +18,10 @@ from typing import Any, cast, get_args
 import pytest
 
 from rescore import formats, keys, pipeline
+from rescore.asr.mixture import Mixture
 from rescore.cli.train import trained_kinds
 from rescore.columns import Column, Role
 from rescore.decision import Decision
-from rescore.decision.mixture import Mixture
 from rescore.errors import UserError
 from rescore.lms.base import ComputeOptions, Question, WithNeighbours
 from rescore.lms.cache import _key as cache_key

@@ -8,8 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rescore import formats
+from rescore.asr.agreement import Agreement, Estimate
 from rescore.asr.combine import combine
 from rescore.asr.measured import closest_readings
+from rescore.asr.mixture import system_texts
 from rescore.asr.outputs import read_each, read_table_of_systems
 from rescore.asr.systems import combined, system_names
 from rescore.asr.whole import Recording, are_whole, read_systems
@@ -17,7 +19,6 @@ from rescore.cli import options
 from rescore.cli.bridge import is_typed, refuse_beside, typed_again
 from rescore.config import GROUPS, MEASURES, RunConfig
 from rescore.dataset import Dataset
-from rescore.decision.mixture import system_texts
 from rescore.errors import OptionError, UserError, counted, takes_no
 from rescore.formats.reading import options_of_lists
 from rescore.formats.references import (
@@ -41,7 +42,6 @@ from rescore.plan import Plan, resolve
 from rescore.readings import Cut
 from rescore.reports.groups import grouped, render
 from rescore.styles import figure, text
-from rescore.tuning.agreement import Agreement, Estimate
 
 log = logging.getLogger(__name__)
 

@@ -13,11 +13,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from rescore.columns import FIRST_PASS, new_word_origins
+from rescore.decision.first_pass import FirstPass
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 
@@ -29,12 +31,15 @@ signatures, and as a value of --votes.
 
 
 @dataclass(frozen=True, slots=True)
-class Mixture:
+class Mixture(FirstPass):
     """The votes of systems, whose posteriors make the first pass.
 
     Raises:
         UserError: A number is negative or not finite, or all votes are 0.
     """
+
+    title: ClassVar = "mixture"
+    subject: ClassVar = "the votes of the systems"
 
     votes: dict[str, float]
     """The vote of each system; 0 for a system that does not count."""
@@ -42,13 +47,8 @@ class Mixture:
     """The posterior scale of systems with scores; other systems have the scale 1."""
     estimated: bool = False
     """Whether the votes follow from the agreement of the systems
-    (`rescore.tuning.agreement`); else they were tuned.
+    (`rescore.asr.agreement`); else they were tuned.
     """
-
-    @property
-    def votes_from(self) -> str | None:
-        """Where the votes come from, for signatures; None for tuned votes."""
-        return AGREEMENT if self.estimated else None
 
     def __post_init__(self) -> None:
         numbers = [*self.votes.values(), *self.scales.values()]
@@ -58,6 +58,47 @@ class Mixture:
                 f"votes are {self.votes}; give numbers from 0 on, one of them above 0"
             )
 
+    def scores(self, nbest: NbestList) -> list[float]:
+        """Return the natural log of the mixture at each hypothesis."""
+        shares = system_posteriors(nbest, list(self.votes), self.scales)
+        return mixed(shares, np.array(list(self.votes.values()))).tolist()
+
+    def misfit(self, systems: Sequence[str]) -> str | None:
+        """Return why the votes do not suit systems; None if they do."""
+        if set(systems) == set(self.votes):
+            return None
+        return (
+            f"the weights are votes of {', '.join(self.votes)}, but the"
+            f" systems of these lists are {', '.join(systems) or 'unknown'}; combine"
+            " the same systems, with the same --name"
+        )
+
+    @property
+    def sole(self) -> str | None:
+        """The only system with a vote; None if several systems have votes."""
+        voting = [name for name, vote in self.votes.items() if vote]
+        return voting[0] if len(voting) == 1 else None
+
+    @property
+    def origin(self) -> str | None:
+        """Where the votes come from, for signatures; None for tuned votes."""
+        return AGREEMENT if self.estimated else None
+
+    @property
+    def shares(self) -> dict[str, float]:
+        """The votes of systems by the name `vote.SYSTEM`, for signatures."""
+        return {f"vote.{name}": vote for name, vote in self.votes.items()}
+
+    @property
+    def has_equal_votes(self) -> bool:
+        """Whether all systems have the same vote."""
+        return len(set(self.votes.values())) == 1
+
+    def __str__(self) -> str:
+        """Return the line of reports about the votes."""
+        how = ", by agreement of the systems" if self.estimated else ""
+        return f"votes: {named(self)}{how}"
+
 
 def applied(mixture: Mixture, nbest: NbestList) -> NbestList:
     """Return the list with the natural log of the mixture as its first pass.
@@ -66,7 +107,7 @@ def applied(mixture: Mixture, nbest: NbestList) -> NbestList:
     texts, all systems have equal votes.
     """
     hypotheses = []
-    scores = mixture_scores(mixture, nbest)
+    scores = mixture.scores(nbest)
     for hypothesis, score in zip(nbest.hypotheses, scores, strict=True):
         changed = Hypothesis(
             hypothesis.text,
@@ -76,13 +117,6 @@ def applied(mixture: Mixture, nbest: NbestList) -> NbestList:
         )
         hypotheses.append(changed)
     return replace(nbest, hypotheses=hypotheses)
-
-
-def mixture_scores(mixture: Mixture, nbest: NbestList) -> list[float]:
-    """Return the first-pass scores of `applied`, in the order of the hypotheses."""
-    shares = system_posteriors(nbest, list(mixture.votes), mixture.scales)
-    votes = np.array(list(mixture.votes.values()))
-    return mixed(shares, votes).tolist()
 
 
 def named(mixture: Mixture) -> str:

@@ -11,11 +11,16 @@ import pytest
 
 import rescore
 from rescore import UserError
+from rescore.asr.agreement import Agreement, without_majority
+from rescore.asr.mixture import Mixture
 from rescore.asr.systems import combined
 from rescore.columns import FIRST_PASS
+from rescore.config import RunConfig, with_option
+from rescore.lms import LanguageModel
 from rescore.metrics import METRICS
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning.agreement import Agreement, without_majority
+from rescore.plan import resolve
+from rescore.rescorer import Rescorer
 from tests.conftest import Run
 
 WORDS = [f"w{number}" for number in range(300)]
@@ -208,8 +213,9 @@ def test_estimated_votes_lower_the_error_rate() -> None:
     assert by_agreement.reranked is not None and equal.reranked is not None
     assert by_agreement.reranked < 0.8 * equal.reranked
     assert "|votes:agreement|" in by_agreement.signature
-    assert by_agreement.mixture is not None and by_agreement.mixture.estimated
-    assert equal.mixture is None
+    mixture = by_agreement.choice.mixture
+    assert isinstance(mixture, Mixture) and mixture.estimated
+    assert equal.choice.mixture is None
 
 
 def test_votes_are_refused_where_nothing_reads_them() -> None:
@@ -222,6 +228,17 @@ def test_votes_are_refused_where_nothing_reads_them() -> None:
         rescore.evaluate(single, votes="equal")
     with pytest.raises(UserError):
         rescore.tune(lists, votes="equal")
+
+
+def test_votes_are_refused_before_models_are_loaded() -> None:
+    def load() -> list[LanguageModel]:
+        raise AssertionError("a model is loaded")
+
+    config = with_option(RunConfig(lms=("tta",), weights=(0.3,)), "votes", "equal")
+    with pytest.raises(UserError, match="--votes equal: the lists are not combined"):
+        resolve(config, systems((0.1,), number=20)["a"], load=load)
+    with pytest.raises(UserError, match="serve takes no votes"):
+        Rescorer(lambda sentences: [0.0 for _ in sentences], 0.3, config)
 
 
 def test_no_reference_is_read() -> None:

@@ -45,7 +45,7 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
-from rescore.decision.mixture import best_texts
+from rescore.asr.mixture import best_texts
 from rescore.metrics.significance import SEED, in_order
 from rescore.nbest import NbestList
 

@@ -6,23 +6,23 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 
 import numpy as np
 
-from rescore.columns import FIRST_PASS
-from rescore.dataset import Dataset
-from rescore.decision import Choice, Decision
-from rescore.decision.mixture import (
+from rescore.asr.mixture import (
     Floats,
     Mixture,
     applied,
     system_posteriors,
     system_texts,
 )
+from rescore.columns import FIRST_PASS
+from rescore.dataset import Dataset
+from rescore.decision import Choice, Decision
 from rescore.decision.rules import Chooser, posteriors
 from rescore.metrics.base import Counts, Metric, text_statistics, text_value
 from rescore.metrics.significance import in_order
@@ -33,6 +33,7 @@ from rescore.tuning.line import Indices
 from rescore.tuning.record import TuningOptions
 from rescore.tuning.scale import MANY, tune_scale
 from rescore.tuning.search import gain_interval
+from rescore.tuning.tune import Fitted
 from rescore.tuning.weights import Weights
 
 log = logging.getLogger(__name__)
@@ -44,10 +45,6 @@ a power.
 LEAST_RATE = 0.1
 """The least error rate that votes are made of, in percent: a system without an error
 does not decide alone.
-"""
-Fitted = Callable[[Sequence[NbestList], TuningOptions, Mixture], tuple[Weights, Counts]]
-"""A function that tunes the weights of columns beside a mixture: it returns them and
-the statistics (lists, k) of the chosen texts.
 """
 
 
@@ -293,7 +290,7 @@ def _variants(decision: Decision) -> Iterator[Decision]:
 def _mixed_in_lists(
     together: Floats, votes: Floats, starts: Indices, sizes: Sequence[int]
 ) -> Floats:
-    """Return `rescore.decision.mixture.mixed` of many lists at once.
+    """Return `rescore.asr.mixture.mixed` of many lists at once.
 
     Args:
         together: Posteriors of shape (hypotheses of all lists, systems).
