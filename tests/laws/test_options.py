@@ -1024,7 +1024,7 @@ def values_of(parameter: click.Option) -> list[str]:
 
 @pytest.mark.parametrize("option", TRAINED)
 def test_a_training_gets_each_option(option: str) -> None:
-    """What a training does with it, tests/lms/training and tests/test_refusals.py see:
+    """What a training does with it, tests/lms/training and tests/test_asked.py see:
     code reads each option.
     """
     kind = TRAINED[option]
