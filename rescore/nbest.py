@@ -498,7 +498,10 @@ def _are_samples(nbest: NbestList) -> bool:
 
 
 def _with_single_blanks(text: str) -> str:
-    """Return a text with one blank between two words."""
+    """Return a text with one blank between two words, and none around them."""
+    text = text.strip()
+    if "  " not in text:  # almost all texts
+        return text
     return " ".join(text.split())
 
 

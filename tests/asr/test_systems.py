@@ -502,7 +502,7 @@ def test_the_line_about_references_is_typed_as_it_stands(
     done = rescore("combine", *typed, "--numbers", "en", "-o", "l.jsonl")
     assert done.returncode == 0, done.stderr
     (line,) = [row for row in done.stderr.splitlines() if "without references" in row]
-    assert ("references of 100 utterances" in line) is (form != "recording")
+    assert ("references of 200 utterances" in line) is (form != "recording")
     first, second = line.partition(": rescore ")[2].split("; rescore ")
     again = rescore(*shlex.split(first))
     assert again.returncode == 0, again.stderr

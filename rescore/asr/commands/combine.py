@@ -231,9 +231,9 @@ def _cells(estimate: Estimate | None) -> list[str]:
     return [f"{estimate.rate:.1f}", f"{estimate.low:.1f}-{estimate.high:.1f}"]
 
 
-ENOUGH = 100
-"""Utterances with references from which on tuned votes are better than votes by
-agreement on one of two sets: docs/results/combine.md.
+ENOUGH = 200
+"""Utterances with references for which tuned votes are about as good as votes by
+agreement, or better, on all sets of docs/results/combine.md.
 """
 FEW_VOTERS = 3
 """The effective number of voters below which a line says how few systems decide."""
