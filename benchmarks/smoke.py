@@ -62,6 +62,7 @@ RUNS = {
     "seq2seq.py": ["--sources 1 --layers 1"],
     "serve.py": ["lists.json --lm tta:tta --requests 100 --clients 5"],
     "speech.py": ["--recordings 1 --hypotheses 2"],
+    "sureness.py": ["systems.jsonl --draws 2 -o sureness.json"],
     "terms.py": [
         "train --data . --out terms",
         "prepare --data . --out recordings",

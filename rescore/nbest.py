@@ -466,28 +466,45 @@ def without_copies(
     first that wins (`tie_order`).
 
     Equal texts with different scores stay: they are different paths, as of subwords,
-    whose probabilities add up. A list whose first-pass scores are all equal is taken
-    for samples, which stay: a text that was drawn twice counts twice.
+    whose probabilities add up. Double blanks, which no metric counts, make no other
+    text. A list of one system whose first-pass scores are all equal is taken for
+    samples, which stay: a text that was drawn twice counts twice.
 
     Args:
         nbest: The list.
         columns: The columns whose scores are compared: those that have a weight. Others
             say nothing.
     """
-    first_pass = {hypothesis.scores.get(FIRST_PASS) for hypothesis in nbest.hypotheses}
-    if len(first_pass) == 1 or len(
-        {hypothesis.text for hypothesis in nbest.hypotheses}
-    ) == len(nbest.hypotheses):
+    texts = [_with_single_blanks(hypothesis.text) for hypothesis in nbest.hypotheses]
+    if len(set(texts)) == len(texts) or _are_samples(nbest):
         return nbest
     names = dict.fromkeys([*columns, *nbest.header.systems])
     kept: dict[tuple[object, ...], int] = {}
     for index in tie_order(nbest):
-        hypothesis = nbest.hypotheses[index]
-        scores = [hypothesis.scores.get(name) for name in names]
-        kept.setdefault((hypothesis.text, *scores), index)
+        own = nbest.hypotheses[index].scores
+        scores = [own.get(name) for name in names]
+        kept.setdefault((texts[index], *scores), index)
     # the toolkit's order stays: it decides between equal scores
     hypotheses = [nbest.hypotheses[index] for index in sorted(kept.values())]
     return replace(nbest, hypotheses=hypotheses)
+
+
+def _are_samples(nbest: NbestList) -> bool:
+    """Return whether a list is taken for samples of a model: all first-pass scores are
+    equal. Texts of several systems with equal votes have equal scores, too.
+    """
+    if nbest.header.systems:
+        return False
+    scores = {hypothesis.scores.get(FIRST_PASS) for hypothesis in nbest.hypotheses}
+    return len(scores) == 1
+
+
+def _with_single_blanks(text: str) -> str:
+    """Return a text with one blank between two words, and none around them."""
+    text = text.strip()
+    if "  " not in text:  # almost all texts
+        return text
+    return " ".join(text.split())
 
 
 def are_means(nbest: NbestList) -> bool:
@@ -549,13 +566,18 @@ CONTENT = "2"
 
 def content_key(nbest: NbestList) -> str:
     """Return a key that sorts lists by their content alone, not by their id or their
-    place in the file. Samples and folds are drawn in this order.
+    place in the file. Samples and folds are drawn in this order. Double blanks, which
+    no metric counts, do not change it.
 
     The references and the source come first, so that the outputs of several systems for
     the same utterances have one order.
     """
-    about = _digest([nbest.references, nbest.source])
-    return about + _digest(sorted(_rows(nbest, ())))
+    source = None if nbest.source is None else _with_single_blanks(nbest.source)
+    references = [_with_single_blanks(text) for text in nbest.references]
+    rows = []
+    for text, *scores in _rows(nbest, ()):
+        rows.append([_with_single_blanks(text), *scores])
+    return _digest([references, source]) + _digest(sorted(rows))
 
 
 def content_hash(lists: Iterable[NbestList], columns: Collection[str] = ()) -> str:

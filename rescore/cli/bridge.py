@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, get_origin, get_type_hints
@@ -551,18 +551,20 @@ def lists_of_call() -> list[list[str]]:
     return groups
 
 
-def typed_again(title: str) -> list[str]:
+def typed_again(title: str | None, without: Container[str] = ()) -> list[str]:
     """Return the options of a group that stand on the command line of the command that
     runs, as words to type for another command that has the group.
 
     Args:
-        title: The title of the group.
+        title: The title of the group; None for all options.
+        without: The names of options that are left out.
     """
     ctx = click.get_current_context()
     assert isinstance(ctx.command, Command)
     words = []
     for name, entry in ctx.command.entries(ctx).items():
-        if entry.title != title or not is_typed(name):
+        is_asked = title in (None, entry.title) and name not in without
+        if not is_asked or not is_typed(name):
             continue
         flag = entry.about.flag(name)
         value = ctx.params[name]
@@ -570,8 +572,16 @@ def typed_again(title: str) -> list[str]:
             words.append(flag)
         elif value is not False:
             for one in several(value):
-                words += [flag, str(one)]
+                words += [flag, _as_typed(one)]
     return words
+
+
+def _as_typed(value: object) -> str:
+    """Return a value as it was typed: a pair, such as one of --field, is NAME=VALUE."""
+    if not isinstance(value, tuple):
+        return str(value)
+    name, own = value
+    return name if name.endswith(f"={own}") else f"{name}={own}"
 
 
 def command(

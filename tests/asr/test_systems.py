@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -457,3 +458,57 @@ def test_outputs_are_compared_by_the_rule_of_ids(rescore: Run, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert done.stdout.count(" 0.00 ") == 3
     assert "02 is taken for 2" in done.stderr or "01 is taken for 1" in done.stderr
+
+
+@pytest.mark.parametrize("form", ["utterances", "recording", "table"])
+def test_the_line_about_references_is_typed_as_it_stands(
+    form: str, rescore: Run, tmp_path: Path
+) -> None:
+    """The commands of the line run, with every option of the first call, and the votes
+    are tuned.
+    """
+    words = [f"word{number % 7} a{number} b" for number in range(40)]
+    wrong = {name: rank for rank, name in enumerate("pqr", 2)}
+    ids = [f"u-{number:03}" for number in range(len(words))]
+    columns: list[list[str]] = []
+    for name, rank in wrong.items():
+        heard = []
+        for number, text in enumerate(words):
+            heard.append(text.replace("b", name) if number % 9 < rank else text)
+        columns.append(heard)
+    typed = ["p.txt", "q.txt", "r.txt", "--name", "x y", "--name", "q", "--name", "r"]
+    references = words[:30]
+    if form == "utterances":
+        rows = [*zip(ids, references, strict=False)]
+        for name, heard in zip(wrong, columns, strict=True):
+            said = zip(ids, heard, strict=True)
+            written(tmp_path, f"{name}.txt", "".join(f"{i} {t}\n" for i, t in said))
+        written(tmp_path, "FILE", "".join(f"{i} {t}\n" for i, t in rows))
+    elif form == "recording":
+        for name, heard in zip(wrong, columns, strict=True):
+            written(tmp_path, f"{name}.txt", " ".join(heard))
+        written(tmp_path, "FILE", " ".join(words))
+        typed.append("--whole")
+    else:
+        table = ["id,p,q,r"]
+        for row in zip(ids, *columns, strict=True):
+            table.append(",".join(row))
+        written(tmp_path, "t.csv", "\n".join(table) + "\n")
+        rows = [*zip(ids, references, strict=False)]
+        written(tmp_path, "FILE", "".join(f"{i} {t}\n" for i, t in rows))
+        typed = ["t.csv"]
+        for name in wrong:
+            typed += ["--field", f"system={name}"]
+    done = rescore("combine", *typed, "--numbers", "en", "-o", "l.jsonl")
+    assert done.returncode == 0, done.stderr
+    (line,) = [row for row in done.stderr.splitlines() if "without references" in row]
+    assert ("references of 200 utterances" in line) is (form != "recording")
+    first, second = line.partition(": rescore ")[2].split("; rescore ")
+    again = rescore(*shlex.split(first))
+    assert again.returncode == 0, again.stderr
+    assert "without references" not in again.stderr
+    assert f"to measure each system and the vote: rescore {second}" in again.stderr
+    table_of_votes = rescore(*shlex.split(second))
+    assert table_of_votes.returncode == 0, table_of_votes.stderr
+    assert "\ntuned votes " in table_of_votes.stdout
+    assert "numbers:en" in table_of_votes.stdout

@@ -13,8 +13,8 @@ import pytest
 from rescore import metrics
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import TuningOptions, tune_weights
-from rescore.tuning.search import CHANCE, errors_of_best, errors_of_sum
 from rescore.tuning.record import ERRORS
+from rescore.tuning.search import CHANCE, errors_of_best, errors_of_sum
 
 WORDS = [first + second for first in "bcdfg" for second in "aeiou"]
 SEEDS = 21

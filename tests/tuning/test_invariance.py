@@ -15,11 +15,12 @@ import pytest
 
 from rescore import formats
 from rescore.asr.confidence import calibrate, networks
+from rescore.asr.systems import combined
 from rescore.decision import Choice, Decision
 from rescore.decision.risk import compared
 from rescore.decision.rules import posteriors
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Hypothesis, NbestList, without_copies
+from rescore.nbest import Hypothesis, NbestList, content_key, without_copies
 from rescore.tuning import TuningOptions, Weights, tune_weights
 from rescore.tuning.objective import TuningObjective
 from rescore.tuning.pattern import deciding_by
@@ -134,6 +135,37 @@ def test_copies_count_once_and_other_paths_of_a_text_add_up(rule: str) -> None:
         for more in ([], copies, paths)
     ]
     assert confidences[0] == confidences[1] > confidences[2]
+
+
+@pytest.mark.parametrize("rule", ["mbr", "rover"])
+@pytest.mark.parametrize("copy", ["a c x", "a  c x", " a c x "])
+def test_a_copy_is_no_further_vote(rule: str, copy: str) -> None:
+    """Texts of several systems with equal votes have equal scores, as samples have."""
+    texts = ["a b x", "a b y", "a c x"]
+    systems = {}
+    for name, text in zip("pqr", texts, strict=True):
+        systems[name] = [NbestList("u", [Hypothesis(text, {"s2s": 0.0})])]
+    (nbest,) = combined(systems)
+    *_, last = nbest.hypotheses
+    copies = [replace(last, text=copy) for _ in range(3)]
+    copied = replace(nbest, hypotheses=[*nbest.hypotheses, *copies])
+    for lists in ([nbest], [copied]):
+        assert Decision(rule, 1.0).texts(WER, lists, {"s2s": 1.0}) == ["a b x"]
+
+
+def test_double_blanks_draw_the_same_samples_and_folds() -> None:
+    lists = noisy(5)
+    spaced = []
+    for nbest in lists:
+        own = []
+        for hypothesis in nbest.hypotheses:
+            own.append(replace(hypothesis, text=hypothesis.text.replace(" ", "  ")))
+        (reference,) = nbest.references
+        references = (f" {reference.replace(' ', '   ')}",)
+        spaced.append(replace(nbest, hypotheses=own, references=references))
+    keys = [content_key(nbest) for nbest in lists]
+    assert [content_key(nbest) for nbest in spaced] == keys
+    assert len(set(keys)) == len(lists)
 
 
 @pytest.mark.parametrize("rule", ["mbr", "rover"])

@@ -20,6 +20,7 @@ from rescore.cli.bridge import is_typed, refuse_beside, typed_again
 from rescore.config import GROUPS, MEASURES, RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError, counted, takes_no
+from rescore.formats.ids import is_piece_of
 from rescore.formats.reading import options_of_lists
 from rescore.formats.references import (
     References,
@@ -118,13 +119,44 @@ def command(
     if group_table is not None:
         tables.append(group_table)
     options.show("\n\n".join(tables))
-    if inputs.ref and own.output != "-":
-        measured = typed_again(MEASURES)
-        decision = "rover" if plan.metric.words else "mbr"
+    if own.output == "-":
+        return
+    measured = typed_again(MEASURES)
+    decision = "rover" if plan.metric.words else "mbr"
+    measuring = ["--decide", decision, "--folds", "5", *measured]
+    if inputs.ref:
         log.info(
             "to measure each system and the vote: rescore %s",
-            shlex.join([own.output, "--decide", decision, "--folds", "5", *measured]),
+            shlex.join([own.output, *measuring]),
         )
+    elif plan.metric.words and not any(nbest.references for nbest in lists):
+        _tell_how_to_tune(own, measuring, lists)
+
+
+def _tell_how_to_tune(
+    own: CombineOptions, measuring: Sequence[str], lists: Sequence[NbestList]
+) -> None:
+    """Tell on how many references votes can be tuned, and what to type.
+
+    Args:
+        own: The outputs of the systems.
+        measuring: Options of the command that measures the votes.
+        lists: The lists on which the systems vote.
+    """
+    typed = [*own.systems, *typed_again(None, without=("systems", "output"))]
+    if any(is_piece_of(nbest.id, nbest.recording or "") for nbest in lists[:1]):
+        size = "a recording (give its outputs alone)"
+    else:
+        size = f"{ENOUGH} utterances"
+        typed.append("--allow-missing")
+    log.info(
+        "without references it is not certain which votes are best; to tune them on"
+        " references of %s: rescore combine %s --ref FILE -o dev.jsonl; rescore"
+        " dev.jsonl %s",
+        size,
+        shlex.join(typed),
+        shlex.join(measuring),
+    )
 
 
 def _group_table(lists: Sequence[NbestList], plan: Plan) -> str | None:
@@ -199,6 +231,10 @@ def _cells(estimate: Estimate | None) -> list[str]:
     return [f"{estimate.rate:.1f}", f"{estimate.low:.1f}-{estimate.high:.1f}"]
 
 
+ENOUGH = 200
+"""Utterances with references for which tuned votes are about as good as votes by
+agreement, or better, on all sets of docs/results/combine.md.
+"""
 FEW_VOTERS = 3
 """The effective number of voters below which a line says how few systems decide."""
 FAR = 2.0
