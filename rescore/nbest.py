@@ -491,7 +491,7 @@ def without_copies(
 
 def _are_samples(nbest: NbestList) -> bool:
     """Return whether a list is taken for samples of a model: all first-pass scores are
-    equal. Texts of several systems with equal votes have equal scores, too.
+    equal. Texts of several systems may have equal scores, too.
     """
     if nbest.header.systems:
         return False

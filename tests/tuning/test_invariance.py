@@ -149,8 +149,9 @@ def test_a_copy_is_no_further_vote(rule: str, copy: str) -> None:
     *_, last = nbest.hypotheses
     copies = [replace(last, text=copy) for _ in range(3)]
     copied = replace(nbest, hypotheses=[*nbest.hypotheses, *copies])
+    choice = Choice({"s2s": 1.0}, decision=Decision(rule, 1.0))
     for lists in ([nbest], [copied]):
-        assert Decision(rule, 1.0).texts(WER, lists, {"s2s": 1.0}) == ["a b x"]
+        assert choice.texts(WER, lists) == ["a b x"]
 
 
 def test_double_blanks_draw_the_same_samples_and_folds() -> None:
