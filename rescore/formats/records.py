@@ -58,6 +58,7 @@ from rescore.formats.source import (
 )
 from rescore.formats.text import json_number, rank_of
 from rescore.formats.understood import WORDS
+from rescore.formats.wide import left_scores
 
 GENERIC = "json"
 """The shape of records with usual names."""
@@ -294,6 +295,7 @@ class RecordReader:
         self._name = source.name
         self._repeated: _Repeated | None = None
         self._system = options.system
+        self._asks_scores = True
         named.check_systems(options.system)
 
     def all_rows(self, objects: Iterable[Object]) -> Iterator[Row]:
@@ -396,6 +398,10 @@ class RecordReader:
         """
         rows = []
         keys = list(roles.wide)
+        if self._asks_scores and keys[0][1] is None:
+            for problem in left_scores(keys, value, self.named.every):
+                self._warnings.add("file", problem, self._name)
+            self._asks_scores = False
         while keys and _is_nothing(value, *keys[-1]):
             keys.pop()
         for key, score in keys:

@@ -378,7 +378,7 @@ class _Cells(RecordReader):
         known = {name.lower().strip() for name in self._names}
         for role, key in wanted:
             matching = named.matching([key], self._names)
-            if known.isdisjoint(name.lower().strip() for name in matching):
+            if known.isdisjoint(match.name.lower().strip() for match in matching):
                 raise UserError(
                     f"{self._name}: no column {key} (there are"
                     f" {', '.join(self._names)}); correct --field {role}=NAME"
@@ -390,7 +390,9 @@ class _Cells(RecordReader):
             )
 
     def _tell_alternatives(self) -> None:
-        """Warn of columns that may have a role as well as the column that is read."""
+        """Warn of columns that may have a role as well as the column that is read, and
+        of columns that may be the scores of several texts.
+        """
         for role, columns in self.layout.alternatives(self._names):
             read = self._roles.text if role == "text" else self._roles.ref
             self._warnings.add("file", _two_meanings(role, columns, read), self._name)
