@@ -23,6 +23,7 @@ from rescore.formats.first_pass import (
     check_columns,
     choose_first_pass,
     column_names,
+    is_mean,
 )
 from rescore.formats.folders import with_files_of_folders
 from rescore.formats.merging import merged
@@ -227,7 +228,7 @@ def lists_in(
     lists = reader.read(source, options)
     if told:
         lists = source.timed(lists)
-    headers = _Headers(source, reader)
+    headers = _Headers(source, reader, s2s)
     for nbest in lists:
         nbest.id = without_blanks(nbest.id)
         place = f"{source.name}: utterance {nbest.id}"
@@ -641,8 +642,10 @@ def _names(paths: Sequence[str | Path | Source]) -> str:
 class _Headers:
     """The headers of the lists of one file: one object for lists with equal headers."""
 
-    def __init__(self, source: Source, reader: Format) -> None:
+    def __init__(self, source: Source, reader: Format, s2s: str) -> None:
         self._name = shown(source.name)
+        self._source = source
+        self._s2s = s2s
         self._has_means = getattr(reader, "has_means", False)
         self._translates = getattr(reader, "translates", False)
         self._read: Header | None = None
@@ -660,12 +663,24 @@ class _Headers:
                 header,
                 name=self._name,
                 translates=header.translates or self._translates,
-                scores_are_means=has_means and are_means(nbest),
+                scores_are_means=self._are_means(nbest),
             )
             if not has_means and SUM in column_names(nbest):
                 # A name alone says nothing of the other scores.
                 self._complete = self._complete.with_records({SUM: FROM_FILE})
         return self._complete
+
+    def _are_means(self, nbest: NbestList) -> bool:
+        """Return whether first-pass scores are means: the name of their key or column
+        says so, or native lists, or a column `sum` beside them.
+        """
+        is_own = self._s2s == FIRST_PASS
+        if is_mean(self._source.score if is_own else self._s2s):
+            return True
+        says_means = nbest.header.scores_are_means
+        if says_means and SUM not in column_names(nbest):
+            return is_own
+        return (says_means or self._has_means) and are_means(nbest)
 
 
 def _is_scored(nbest: NbestList) -> bool:

@@ -286,6 +286,7 @@ class RecordReader:
         self.named = named
         self.layout = Layout(self.shape, records()[GENERIC], named)
         self._folder: Path = source.path.parent
+        self._source = source
         self._told = source.roles
         """The roles of the keys of the first record and its hypotheses, for users."""
         self._warnings = source.warnings
@@ -596,6 +597,7 @@ class RecordReader:
             if isinstance(number, list) and number:
                 number = number[0]
             row.total = score.sign * json_number(number, row.place, score.key)
+            self._source.score = score.key
         self._add_columns(row, value, parts)
 
     def _add_columns(

@@ -50,6 +50,8 @@ MEANS_SUM = "sum_of_mean"
 """The name in tables of the column `sum`, if the first-pass scores are means over
 tokens. A column called `sum` says nothing of the other scores.
 """
+MEAN = "avg_logprob"
+"""The name in tables of first-pass scores that are means, without such a column."""
 _HOLDS = frozenset({"reference", "source", "columns"})
 
 
@@ -174,9 +176,12 @@ class DelimitedTable(RowFormat):
         about = _about(first)
         with opened(path) as file:
             names = [line(name) for name in columns]
+            score = "score"
             if first.header.scores_are_means and SUM in names:
                 names[names.index(SUM)] = MEANS_SUM
-            head = ["id", "text", "score", *names, *about]
+            elif first.header.scores_are_means:
+                score = MEAN
+            head = ["id", "text", score, *names, *about]
             self.write_row(file, head, path)
             for nbest in chain([first], stream):
                 _check_about(nbest, first, about, path)
