@@ -213,11 +213,12 @@ def with_references(
     for file in open_references(references, warnings):
         files.append(file.beside(ours, allow_missing and file.is_of_references))
     texts = together_of(files, marks_left(lists))
-    check_left_out(files, "list", "lists", allow_missing)
+    absent = check_left_out(files, "list", "lists", allow_missing)
     place = ", ".join(file.file.path for file in files)
     lists = with_known_references(lists, texts, place)
     every = [replace(nbest, references=texts[nbest.id]) for nbest in lists]
-    return with_fields(every, [file.fields for file in files])
+    every = with_fields(every, [file.fields for file in files])
+    return with_left_out(every, absent)
 
 
 def with_known_references(
@@ -293,16 +294,18 @@ def with_sources(
 
 def check_left_out(
     files: Sequence[PairedTexts], what: str, wanted: str, allowed: bool
-) -> None:
-    """Report the utterances of the files that ours lack: an error if that is not
-    allowed. Also tell how the pairs were found.
+) -> int:
+    """Return the number of utterances of the files that ours lack, and report them: an
+    error if that is not allowed. Also tell how the pairs were found.
     """
+    lacking: set[str] = set()
     for file in files:
         absent = file.pairing.left_out
         if allowed or not absent:
             file.tell()
         if not absent:
             continue
+        lacking.update(absent)
         place = file.pairing.theirs.place
         count = counted(len(file.pairing.theirs), "utterance")
         message = f"{place}: no {what} for {len(absent):,} of its {count}"
@@ -314,6 +317,7 @@ def check_left_out(
         log.warning(
             "%s (first: %s); these utterances are not measured", message, absent[0]
         )
+    return len(lacking)
 
 
 # --- files of texts ------------------------------------------------------------------
