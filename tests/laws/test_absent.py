@@ -52,3 +52,30 @@ def test_what_is_absent_is_counted(
     if expected != "30":
         done = rescore(*road.split(), "--ref", "ref.trn")
         assert done.returncode == 2 and "--allow-missing" in done.stderr
+
+
+@pytest.mark.parametrize("road", ["eval", "combine"])
+@pytest.mark.parametrize("with_ids", [False, True])
+def test_references_of_the_first_lines(road: str, with_ids: bool, rescore: Run) -> None:
+    """Fewer references than plain lines are those of the first lines, or of the lines
+    with their numbers."""
+    lines = [f"the owl {place} flew" for place in range(30)]
+    for name in ("a.txt", "b.txt"):
+        Path(name).write_text("\n".join(lines) + "\n")
+    first = [f"{place} " if with_ids else "" for place in range(1, 13)]
+    known = [ahead + line for ahead, line in zip(first, lines, strict=False)]
+    Path("ref.txt").write_text("\n".join(known) + "\n")
+    command = [road, "a.txt", "b.txt", "--ref", "ref.txt"]
+    if road == "combine":
+        command += ["-o", "o.jsonl"]
+    done = rescore(*command, "--allow-missing")
+    assert done.returncode == 0, done.stderr
+    assert "no reference for 18 of 30" in done.stderr
+    assert (
+        with_ids
+        or "its 12 lines are taken for the first of 30 utterances" in done.stderr
+    )
+    assert " 0.00 " in done.stdout
+    if road == "eval":
+        assert "lists:12of30@" in done.stdout
+    assert rescore(*command).returncode == 2
