@@ -21,7 +21,7 @@ from rescore.formats.outputs import is_text
 from rescore.formats.pairs import paired_outputs
 from rescore.formats.reading import check_options
 from rescore.formats.records import options_by_system
-from rescore.formats.references import TextFile, known_ids
+from rescore.formats.references import TextFile, known_ids, with_references
 from rescore.formats.roles import SYSTEM, KeysOfRoles, keys_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_rows
@@ -297,6 +297,37 @@ def _rank_by_order(nbest: NbestList) -> None:
     nbest.hypotheses = hypotheses
 
 
+def with_references_in_order(
+    systems: dict[str, list[NbestList]], references: Sequence[TextFile]
+) -> dict[str, list[NbestList]]:
+    """Return the lists of each system with references whose lines have the order of all
+    systems, if the ids of the systems differ: the references then tell the pairs.
+
+    Args:
+        systems: The lists of each system.
+        references: The references.
+
+    Raises:
+        UserError: The references have another number of lines.
+    """
+    is_ordered = all(file.format == "plain" for file in references)
+    if not references or not is_ordered:
+        return systems
+    (name, first), *others = systems.items()
+    ids = {nbest.id for nbest in first}
+    for other, lists in others:
+        has_own = any(nbest.id in ids for nbest in lists)
+        if has_own or len(lists) != len(first):
+            return systems
+        if paired_outputs(first, lists, (name, other)) is not None:
+            return systems
+    warnings = InputWarnings()
+    return {
+        name: with_references(lists, references, warnings, allow_missing=False)
+        for name, lists in systems.items()
+    }
+
+
 # --- match ---------------------------------------------------------------------------
 
 
@@ -361,8 +392,9 @@ def _matched(
             f"{both}: their utterances do not match ({counted(first, 'utterance')} such"
             f" as {some(ours)}, and {len(theirs):,} such as {some(theirs)}): no common"
             " ids or audio files, and not the same references in the same order; give"
-            " them the same ids (plain lines have none: rescore --best FILE writes ids,"
-            " FILE.txt does not)"
+            " them the same ids, such as Kaldi text (rescore rerank --best NAME writes"
+            " ids, --best NAME.txt writes plain lines), or plain references of both"
+            " (--ref FILE --ref-format plain)"
         )
     pairing.tell()
     pairs = []

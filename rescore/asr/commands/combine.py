@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from rescore import formats
 from rescore.asr.combine import combine
 from rescore.asr.measured import closest_readings
-from rescore.asr.outputs import read_each, read_table_of_systems
+from rescore.asr.outputs import (
+    read_each,
+    read_table_of_systems,
+    with_references_in_order,
+)
 from rescore.asr.systems import combined, system_names
 from rescore.asr.whole import Recording, are_whole, read_systems
 from rescore.cli import options
@@ -253,6 +257,7 @@ def _lists(
         options=beside.options,
         references=beside.references[0] if beside.references else None,
     )
+    systems = with_references_in_order(systems, beside.references)
     return beside.referred(combined(systems, same))
 
 
