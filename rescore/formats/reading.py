@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from rescore.columns import FIRST_PASS, FROM_FILE, SUM
 from rescore.dataset import Dataset
-from rescore.errors import OptionError, UserError
+from rescore.errors import OptionError, UserError, listed
 from rescore.files import shown
 from rescore.formats.fields import or_field
 from rescore.formats.first_pass import (
@@ -507,7 +507,7 @@ def check_options(
         first_line = sources[0].head.partition("\n")[0].rstrip("\r")
         found += f", and its first line is {first_line[:80]!r}"
     if name == NATIVE and given_fields(options):
-        found += f" without {' and '.join(sorted(_keys(options)))[:60]}"
+        found += f" without {listed(sorted(_keys(options)), room=60, between=' and ')}"
     if s2s != FIRST_PASS and not known:
         raise OptionError(f"--s2s needs N-best lists{found}")
     check_read(

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rescore.columns import FIRST_PASS
-from rescore.errors import UserError, counted
+from rescore.errors import UserError, counted, listed
 from rescore.formats import paths
 from rescore.formats.fields import TextOfUtterance, fields_of
 from rescore.formats.ids import part_of
@@ -143,7 +143,7 @@ class Records(RowFormat):
             if text is not None:
                 yield text
             elif layout.of(record.value, is_entry=True).text is None:
-                keys = ", ".join(list(record.value)[:8])[:200] or "none"
+                keys = listed(record.value) or "none"
                 raise UserError(
                     f"{record.place}: no text under the keys {keys}; say which key has"
                     f" the {WORDS[role]} with --field {role}=NAME"
@@ -222,7 +222,7 @@ def options_by_system(path: str, options: ReadOptions) -> dict[str, ReadOptions]
         else:
             nameless = nameless or record.place
     if not names:
-        found = ", ".join(sorted(keys))[:100]
+        found = listed(sorted(keys), room=100)
         raise UserError(
             f"{path}: no column {key} (there are {found}); correct --field system=NAME"
         )
@@ -464,7 +464,7 @@ class RecordReader:
                 f"{place}: these are weights, not lists; give lists, and the weights to"
                 " --weights"
             )
-        shown = ", ".join(list(value)[:8])[:200] or "none"
+        shown = listed(value) or "none"
         raise UserError(
             f"{place}: no hypotheses in the keys {shown} ({self.shape.title}); name"
             " your keys with --field text=KEY, --field score=KEY, --field id=KEY; lists"
@@ -710,7 +710,7 @@ def _identity(value: Mapping[str, Any], key: str) -> str:
 
 def _absent(role: str, key: str, value: Mapping[str, Any], place: str) -> UserError:
     """Return the error about a record without a key that --field names."""
-    keys = ", ".join(list(value)[:8])[:100]
+    keys = listed(value, room=100)
     return UserError(f"{place}: no key {key} ({keys}); correct --field {role}=KEY")
 
 

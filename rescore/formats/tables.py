@@ -12,7 +12,7 @@ from itertools import chain
 from typing import IO, Any
 
 from rescore.columns import FROM_FILE, RANK, SUM, Column, Role, reserved_columns
-from rescore.errors import UserError, counted
+from rescore.errors import UserError, counted, listed
 from rescore.files import opened
 from rescore.formats.fields import TextOfUtterance, fields_of
 from rescore.formats.objects import COMMAS, TABS, Delimited, Object
@@ -128,7 +128,7 @@ class DelimitedTable(RowFormat):
             lacking = role if has_ids else "id"
             raise UserError(
                 f"{source.name}: which column has the {WORDS[lacking]}? Say it with"
-                f" --field {lacking}=NAME ({', '.join(names)[:100]})"
+                f" --field {lacking}=NAME ({listed(names, room=100)})"
             )
 
     def texts(
@@ -322,7 +322,7 @@ def _two_meanings(role: str, columns: Sequence[str], read: str | None) -> InputP
     """
     others = [name for name in columns if name != read]
     is_read = f"{read} was read" if read else "it was not read"
-    names = " or ".join(columns)[:100]
+    names = listed(columns, room=100, between=" or ")
     options = f"--field {role}={others[0]}"
     if role == "text":
         options += f", and --field ref={others[0]} if it is the reference"
@@ -485,7 +485,7 @@ class _Cells(RecordReader):
                 "%s: %s of texts read as fields of --by: %s",
                 self._name,
                 counted(len(texts), "column"),
-                ", ".join(texts)[:200],
+                listed(texts),
             )
 
 
