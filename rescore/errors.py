@@ -119,16 +119,28 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}s"
 
 
-def listed(names: Sequence[str], most: int = 8) -> str:
-    """Return names in one line: the first of many.
+def listed(
+    names: Iterable[str], most: int = 8, room: int = 200, between: str = ", "
+) -> str:
+    """Return names in one line: the first of many, whole, and `...` for the rest.
 
     Args:
         names: The names.
         most: The number of names that are shown.
+        room: Characters of the line, about; the first name is shown in any case.
+        between: What stands between two names.
+
+    Example:
+        >>> listed(["text_0", "text_1", "text_2"], room=15)
+        'text_0, text_1, ...'
     """
-    if len(names) > most:
-        return ", ".join([*names[:most], "..."])
-    return ", ".join(names)
+    every = list(names)
+    shown = every[:most]
+    while len(shown) > 1 and len(between.join(shown)) > room:
+        shown.pop()
+    if len(shown) < len(every):
+        shown.append("...")
+    return between.join(shown)
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

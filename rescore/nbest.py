@@ -544,6 +544,8 @@ def with_left_out(lists: Iterable[NbestList], number: int) -> list[NbestList]:
         lists: The lists that stay.
         number: The number of the others.
     """
+    if number == 0:
+        return list(lists)
     return list(
         with_header(
             lists, lambda header: replace(header, left_out=header.left_out + number)

@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from rapidfuzz.distance.Levenshtein import normalized_similarity as ratio
+
 from rescore import formats
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
@@ -19,7 +21,7 @@ from rescore.formats.outputs import is_text
 from rescore.formats.pairs import paired_outputs
 from rescore.formats.reading import check_options
 from rescore.formats.records import options_by_system
-from rescore.formats.references import TextFile, known_ids
+from rescore.formats.references import TextFile, known_ids, with_references
 from rescore.formats.roles import SYSTEM, KeysOfRoles, keys_of
 from rescore.formats.source import InputWarnings, ReadOptions, Source
 from rescore.formats.text import are_rows
@@ -30,6 +32,15 @@ from rescore.nbest import NbestList, as_first_pass
 from rescore.pace import paced
 
 log = logging.getLogger(__name__)
+
+GLANCE = 20
+"""Utterances, about, whose texts are compared between two systems at first."""
+COMPARED = 500
+"""Utterances, about, whose texts are compared if most of the first are not alike."""
+BESIDE = 3
+"""Utterances on each side with whose texts a text is compared."""
+LEAST = 4
+"""Compared utterances from which on a warning is possible."""
 
 
 # --- reading -------------------------------------------------------------------------
@@ -288,6 +299,37 @@ def _rank_by_order(nbest: NbestList) -> None:
     nbest.hypotheses = hypotheses
 
 
+def with_references_in_order(
+    systems: dict[str, list[NbestList]], references: Sequence[TextFile]
+) -> dict[str, list[NbestList]]:
+    """Return the lists of each system with references whose lines have the order of all
+    systems, if the ids of the systems differ: the references then tell the pairs.
+
+    Args:
+        systems: The lists of each system.
+        references: The references.
+
+    Raises:
+        UserError: The references have another number of lines.
+    """
+    is_ordered = all(file.format == "plain" for file in references)
+    if not references or not is_ordered:
+        return systems
+    (name, first), *others = systems.items()
+    ids = {nbest.id for nbest in first}
+    for other, lists in others:
+        has_own = any(nbest.id in ids for nbest in lists)
+        if has_own or len(lists) != len(first):
+            return systems
+        if paired_outputs(first, lists, (name, other)) is not None:
+            return systems
+    warnings = InputWarnings()
+    return {
+        name: with_references(lists, references, warnings, allow_missing=False)
+        for name, lists in systems.items()
+    }
+
+
 # --- match ---------------------------------------------------------------------------
 
 
@@ -352,8 +394,9 @@ def _matched(
             f"{both}: their utterances do not match ({counted(first, 'utterance')} such"
             f" as {some(ours)}, and {len(theirs):,} such as {some(theirs)}): no common"
             " ids or audio files, and not the same references in the same order; give"
-            " them the same ids (plain lines have none: rescore --best FILE writes ids,"
-            " FILE.txt does not)"
+            " them the same ids, such as Kaldi text (rescore rerank --best NAME writes"
+            " ids, --best NAME.txt writes plain lines), or plain references of both"
+            " (--ref FILE --ref-format plain)"
         )
     pairing.tell()
     pairs = []
@@ -361,6 +404,7 @@ def _matched(
         if place is not None:
             pairs.append((own, lists[place]))
     _check_references(pairs, both)
+    _check_texts(pairs, both)
     known = []
     for own, their in pairs:
         known.append(their if own.id == their.id else replace(their, id=own.id))
@@ -390,6 +434,58 @@ def _check_references(pairs: Sequence[tuple[NbestList, NbestList]], both: str) -
             " same set"
         )
     log.warning("%s; the references of the first system count", message)
+
+
+def _check_texts(pairs: Sequence[tuple[NbestList, NbestList]], both: str) -> None:
+    """Warn if most utterances with one name have texts that are less alike than those
+    of utterances beside them: the same id may name different utterances.
+    """
+    texts = []
+    for pair in pairs:
+        if all(nbest.hypotheses for nbest in pair):
+            first, second = (nbest.hypotheses[0].text for nbest in pair)
+            texts.append((pair[0].id, first, second))
+    for most in (GLANCE, COMPARED):
+        told, less = _less_alike(texts, most)
+        if told < LEAST or 2 * len(less) <= told:
+            return
+    name, first, second = less[0]
+    log.warning(
+        "%s: the texts of %d of %s are less alike than those of utterances beside them"
+        " (first: %s: %r and %r); if the same id names different utterances, give both"
+        " outputs the same ids",
+        both,
+        len(less),
+        counted(told, "utterance"),
+        name,
+        first[:40],
+        second[:40],
+    )
+
+
+def _less_alike(
+    texts: Sequence[tuple[str, str, str]], most: int
+) -> tuple[int, list[tuple[str, str, str]]]:
+    """Return how many utterances are more or less alike than those beside them, and
+    those that are less alike.
+
+    Args:
+        texts: The id and both texts of each utterance.
+        most: The number of utterances that are looked at, about.
+    """
+    told = 0
+    less = []
+    for place in range(0, len(texts), 1 + len(texts) // most):
+        _, first, second = texts[place]
+        ahead = texts[max(place - BESIDE, 0) : place]
+        beside = [*ahead, *texts[place + 1 : place + 1 + BESIDE]]
+        own = ratio(first, second)
+        others = [ratio(first, other) for _, _, other in beside]
+        highest = max(others, default=own)
+        told += own != highest
+        if own < highest:
+            less.append(texts[place])
+    return told, less
 
 
 def _letters(text: str) -> str:

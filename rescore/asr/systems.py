@@ -145,7 +145,7 @@ def refuse_scored(nbest: NbestList, verb: str, leaves_own: bool = False) -> None
         )
 
 
-_ENDING = re.compile(r"\.(?:csv|tsv|trn|ctm|stm|text|log)(?=\.|$)", re.IGNORECASE)
+_ENDING = re.compile(r"\.(?:csv|tsv|trn|ctm|stm|text|log|kaldi)(?=\.|$)", re.IGNORECASE)
 
 
 def system_names(paths: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from rescore.errors import listed
 from rescore.nbest import NbestList
 
 Fields = Mapping[str, str]
@@ -95,8 +96,8 @@ def or_field(lists: Sequence[NbestList], role: str, in_python: bool) -> str:
         >>> or_field(lists, "ref", in_python=False)
         ', or --field ref=NAME if the lists hold it (wanted, accent)'
     """
-    names = ", ".join(dict.fromkeys(name for nbest in lists for name in nbest.fields))
+    names = dict.fromkeys(name for nbest in lists for name in nbest.fields)
     if not names:
         return ""
     option = f'field={{"{role}": NAME}}' if in_python else f"--field {role}=NAME"
-    return f", or {option} if the lists hold it ({names[:100]})"
+    return f", or {option} if the lists hold it ({listed(names, room=100)})"

@@ -5,6 +5,7 @@ have.
 from __future__ import annotations
 
 import math
+import re
 
 from rescore.columns import (
     FIRST_PASS,
@@ -18,6 +19,9 @@ from rescore.columns import (
 from rescore.errors import UserError
 from rescore.formats.source import NO_SCORES, InputWarnings
 from rescore.nbest import Hypothesis, NbestList
+
+MEANS = frozenset({"avg", "average", "mean"})
+"""Words in the names of scores that are means over tokens."""
 
 
 def choose_first_pass(
@@ -83,6 +87,19 @@ def _set_first_pass(hypothesis: Hypothesis, score: float) -> None:
     if former is not None:
         scores[FORMER_FIRST_PASS] = former
     hypothesis.scores = scores
+
+
+def is_mean(name: str) -> bool:
+    """Return whether the name of a score says that it is a mean over tokens.
+
+    Args:
+        name: The name of a key or a column.
+
+    Example:
+        >>> is_mean("avg_logprob"), is_mean("logp"), is_mean("meaning")
+        (True, False, False)
+    """
+    return not MEANS.isdisjoint(re.split(r"[\W_\d]+", name.lower()))
 
 
 def column_names(nbest: NbestList) -> set[str]:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from rescore.errors import listed
 from rescore.files import ending_of
 from rescore.formats.shapes import records
 from rescore.formats.source import Source, sniff
@@ -66,7 +67,7 @@ def _tell_left_out(folder: Path, files: Sequence[Path]) -> None:
             " left out: give the files",
             folder,
             files[0].name,
-            ", ".join(left_out)[:200],
+            listed(left_out),
         )
 
 

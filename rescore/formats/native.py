@@ -153,6 +153,7 @@ class _About(msgspec.Struct):
     recording: str | None = None
     columns: dict[str, Column] | None = None
     translates: bool = False
+    means: bool = False
     audio: str | dict[str, Any] | None = None
     fields: dict[str, str] = {}
 
@@ -193,8 +194,8 @@ class _About(msgspec.Struct):
     def _header(self, hypotheses: Sequence[Hypothesis]) -> Header:
         """Return the header of the list.
 
-        A column `sum` without a record stands beside means. The record of a column of
-        another file says that it is a score of its own.
+        A column `sum` without a record stands beside means, or `means` says so. The
+        record of a column of another file says that it is a score of its own.
 
         Files of version 0.2 name a column `translator` in the lists of a toolkit of
         translation.
@@ -207,7 +208,7 @@ class _About(msgspec.Struct):
         return Header(
             records=columns,
             translates=self.translates or translated,
-            scores_are_means=has_sums,
+            scores_are_means=has_sums or self.means,
         )
 
 

@@ -20,7 +20,7 @@ from rescore.formats.references import (
 )
 from rescore.formats.source import ReadOptions, Source
 from rescore.formats.text import Marks, strip_markup
-from rescore.nbest import Header, Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList, with_left_out
 
 
 class _Text:
@@ -63,7 +63,9 @@ def read_best(
     hypotheses = output.texts_of_output(first)
     ours = output.side_of(hypotheses)
     paired_files = [file.beside(ours, allow_missing) for file in files]
-    check_left_out(paired_files, f"text in {output.path}", "an output", allow_missing)
+    absent = check_left_out(
+        paired_files, f"text in {output.path}", "an output", allow_missing
+    )
     every = best_lists(hypotheses)
     kept = marks_left(every) if first.of_lists else Marks.NONE
     references = together_of(paired_files, kept)
@@ -77,7 +79,8 @@ def read_best(
             marked = strip_markup(text, Marks.ENTITIES)
             nbest.hypotheses = [best_of(marked, expected, escaped=True)]
         lists.append(replace(nbest, references=expected))
-    return with_fields(lists, [file.fields for file in paired_files])
+    lists = with_fields(lists, [file.fields for file in paired_files])
+    return with_left_out(lists, absent)
 
 
 def open_output(source: Source, references: TextFile | None) -> TextFile:

@@ -16,13 +16,14 @@ from typing import Any, Protocol
 
 from rescore.columns import FIRST_PASS, FROM_FILE, SUM
 from rescore.dataset import Dataset
-from rescore.errors import OptionError, UserError
+from rescore.errors import OptionError, UserError, listed
 from rescore.files import shown
 from rescore.formats.fields import or_field
 from rescore.formats.first_pass import (
     check_columns,
     choose_first_pass,
     column_names,
+    is_mean,
 )
 from rescore.formats.folders import with_files_of_folders
 from rescore.formats.merging import merged
@@ -227,7 +228,7 @@ def lists_in(
     lists = reader.read(source, options)
     if told:
         lists = source.timed(lists)
-    headers = _Headers(source, reader)
+    headers = _Headers(source, reader, s2s)
     for nbest in lists:
         nbest.id = without_blanks(nbest.id)
         place = f"{source.name}: utterance {nbest.id}"
@@ -527,7 +528,7 @@ def check_options(
         first_line = sources[0].head.partition("\n")[0].rstrip("\r")
         found += f", and its first line is {first_line[:80]!r}"
     if name == NATIVE and given_fields(options):
-        found += f" without {' and '.join(sorted(_keys(options)))[:60]}"
+        found += f" without {listed(sorted(_keys(options)), room=60, between=' and ')}"
     if s2s != FIRST_PASS and not known:
         raise OptionError(f"--s2s needs N-best lists{found}")
     check_read(
@@ -662,8 +663,10 @@ def _names(paths: Sequence[str | Path | Source]) -> str:
 class _Headers:
     """The headers of the lists of one file: one object for lists with equal headers."""
 
-    def __init__(self, source: Source, reader: Format) -> None:
+    def __init__(self, source: Source, reader: Format, s2s: str) -> None:
         self._name = shown(source.name)
+        self._source = source
+        self._s2s = s2s
         self._has_means = getattr(reader, "has_means", False)
         self._translates = getattr(reader, "translates", False)
         self._read: Header | None = None
@@ -681,12 +684,24 @@ class _Headers:
                 header,
                 name=self._name,
                 translates=header.translates or self._translates,
-                scores_are_means=has_means and are_means(nbest),
+                scores_are_means=self._are_means(nbest),
             )
             if not has_means and SUM in column_names(nbest):
                 # A name alone says nothing of the other scores.
                 self._complete = self._complete.with_records({SUM: FROM_FILE})
         return self._complete
+
+    def _are_means(self, nbest: NbestList) -> bool:
+        """Return whether first-pass scores are means: the name of their key or column
+        says so, or native lists, or a column `sum` beside them.
+        """
+        is_own = self._s2s == FIRST_PASS
+        if is_mean(self._source.score if is_own else self._s2s):
+            return True
+        says_means = nbest.header.scores_are_means
+        if says_means and SUM not in column_names(nbest):
+            return is_own
+        return (says_means or self._has_means) and are_means(nbest)
 
 
 def _is_scored(nbest: NbestList) -> bool:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rescore.columns import FIRST_PASS
-from rescore.errors import UserError, counted
+from rescore.errors import UserError, counted, listed
 from rescore.formats import paths
 from rescore.formats.fields import TextOfUtterance, fields_of
 from rescore.formats.ids import part_of
@@ -58,6 +58,7 @@ from rescore.formats.source import (
 )
 from rescore.formats.text import json_number, rank_of
 from rescore.formats.understood import WORDS
+from rescore.formats.wide import left_scores
 
 GENERIC = "json"
 """The shape of records with usual names."""
@@ -142,7 +143,7 @@ class Records(RowFormat):
             if text is not None:
                 yield text
             elif layout.of(record.value, is_entry=True).text is None:
-                keys = ", ".join(list(record.value)[:8])[:200] or "none"
+                keys = listed(record.value) or "none"
                 raise UserError(
                     f"{record.place}: no text under the keys {keys}; say which key has"
                     f" the {WORDS[role]} with --field {role}=NAME"
@@ -221,7 +222,7 @@ def options_by_system(path: str, options: ReadOptions) -> dict[str, ReadOptions]
         else:
             nameless = nameless or record.place
     if not names:
-        found = ", ".join(sorted(keys))[:100]
+        found = listed(sorted(keys), room=100)
         raise UserError(
             f"{path}: no column {key} (there are {found}); correct --field system=NAME"
         )
@@ -285,6 +286,7 @@ class RecordReader:
         self.named = named
         self.layout = Layout(self.shape, records()[GENERIC], named)
         self._folder: Path = source.path.parent
+        self._source = source
         self._told = source.roles
         """The roles of the keys of the first record and its hypotheses, for users."""
         self._warnings = source.warnings
@@ -294,6 +296,7 @@ class RecordReader:
         self._name = source.name
         self._repeated: _Repeated | None = None
         self._system = options.system
+        self._asks_scores = True
         named.check_systems(options.system)
 
     def all_rows(self, objects: Iterable[Object]) -> Iterator[Row]:
@@ -396,6 +399,10 @@ class RecordReader:
         """
         rows = []
         keys = list(roles.wide)
+        if self._asks_scores and keys[0][1] is None:
+            for problem in left_scores(keys, value, self.named.every):
+                self._warnings.add("file", problem, self._name)
+            self._asks_scores = False
         while keys and _is_nothing(value, *keys[-1]):
             keys.pop()
         for key, score in keys:
@@ -457,7 +464,7 @@ class RecordReader:
                 f"{place}: these are weights, not lists; give lists, and the weights to"
                 " --weights"
             )
-        shown = ", ".join(list(value)[:8])[:200] or "none"
+        shown = listed(value) or "none"
         raise UserError(
             f"{place}: no hypotheses in the keys {shown} ({self.shape.title}); name"
             " your keys with --field text=KEY, --field score=KEY, --field id=KEY; lists"
@@ -590,6 +597,7 @@ class RecordReader:
             if isinstance(number, list) and number:
                 number = number[0]
             row.total = score.sign * json_number(number, row.place, score.key)
+            self._source.score = score.key
         self._add_columns(row, value, parts)
 
     def _add_columns(
@@ -702,7 +710,7 @@ def _identity(value: Mapping[str, Any], key: str) -> str:
 
 def _absent(role: str, key: str, value: Mapping[str, Any], place: str) -> UserError:
     """Return the error about a record without a key that --field names."""
-    keys = ", ".join(list(value)[:8])[:100]
+    keys = listed(value, room=100)
     return UserError(f"{place}: no key {key} ({keys}); correct --field {role}=KEY")
 
 

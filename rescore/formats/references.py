@@ -213,11 +213,12 @@ def with_references(
     for file in open_references(references, warnings):
         files.append(file.beside(ours, allow_missing and file.is_of_references))
     texts = together_of(files, marks_left(lists))
-    check_left_out(files, "list", "lists", allow_missing)
+    absent = check_left_out(files, "list", "lists", allow_missing)
     place = ", ".join(file.file.path for file in files)
     lists = with_known_references(lists, texts, place)
     every = [replace(nbest, references=texts[nbest.id]) for nbest in lists]
-    return with_fields(every, [file.fields for file in files])
+    every = with_fields(every, [file.fields for file in files])
+    return with_left_out(every, absent)
 
 
 def with_known_references(
@@ -293,16 +294,18 @@ def with_sources(
 
 def check_left_out(
     files: Sequence[PairedTexts], what: str, wanted: str, allowed: bool
-) -> None:
-    """Report the utterances of the files that ours lack: an error if that is not
-    allowed. Also tell how the pairs were found.
+) -> int:
+    """Return the number of utterances of the files that ours lack, and report them: an
+    error if that is not allowed. Also tell how the pairs were found.
     """
+    lacking: set[str] = set()
     for file in files:
         absent = file.pairing.left_out
         if allowed or not absent:
             file.tell()
         if not absent:
             continue
+        lacking.update(absent)
         place = file.pairing.theirs.place
         count = counted(len(file.pairing.theirs), "utterance")
         message = f"{place}: no {what} for {len(absent):,} of its {count}"
@@ -314,6 +317,7 @@ def check_left_out(
         log.warning(
             "%s (first: %s); these utterances are not measured", message, absent[0]
         )
+    return len(lacking)
 
 
 # --- files of texts ------------------------------------------------------------------
@@ -490,8 +494,11 @@ class TextFile:
         if texts is not None:
             return texts
         known = references.texts_beside(self)
+        numbered = self.numbered_texts()
         if known is None or references.names_files(len(self.lines)):
-            return self.numbered_texts()
+            return numbered
+        if known.keys() < numbered.keys():  # the first lines, or others by their number
+            return numbered
         paired(self.words.side, Side(list(known), references.path)).tell()
         return {name: (line,) for name, line in zip(known, self.lines, strict=True)}
 
@@ -508,7 +515,8 @@ class TextFile:
         by_id = self.texts_beside(ours)
         if by_id is None:
             self.form = IN_ORDER
-            pairing = paired(ours, self.words.side)
+            pairing = self._first_lines(ours) if may_lack else None
+            pairing = pairing or paired(ours, self.words.side)
             return PairedTexts(self, pairing, [(line,) for line in self.lines])
         theirs = self.side
         if self.by_id is None:
@@ -526,6 +534,24 @@ class TextFile:
                 self._noun, kind, OR_LEAVE_OUT if self.is_of_references else OR_REMOVE
             )
         return PairedTexts(self, pairing, list(by_id.values()))
+
+    def _first_lines(self, ours: Side) -> Pairing | None:
+        """Return the pairs of the first utterances and all lines, if there are fewer
+        lines, and the utterances have the order of lines; None otherwise.
+        """
+        theirs = self.words.side
+        number = len(theirs)
+        has_order = ours.ids is None or ours.is_numbered or theirs.is_ordered
+        if not has_order or number >= len(ours):
+            return None
+        log.warning(
+            "%s: its %s are taken for the first of %s: the lines have no ids",
+            self.path,
+            counted(number, "line"),
+            counted(len(ours), "utterance"),
+        )
+        places = (*range(number), *[None] * (len(ours) - number))
+        return Pairing(ours, theirs, places)
 
     def _is_in_order(self, pairing: Pairing) -> bool:
         """Return whether the file is a manifest without ids beside lists that are

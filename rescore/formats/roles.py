@@ -12,9 +12,18 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rescore.columns import RANK
-from rescore.errors import UserError, counted, listed
+from rescore.errors import UserError, listed
 from rescore.formats import paths
 from rescore.formats.shapes import Shape
+from rescore.formats.wide import (
+    Match,
+    by_number,
+    is_matched,
+    is_nearer,
+    is_pattern,
+    pairs,
+    stars,
+)
 from rescore.options import Declared, OptionValues, option
 
 PARTS = ("_score", "_scores", "_logprob", "_log_prob")
@@ -344,7 +353,7 @@ class Named:
     @property
     def text(self) -> str | None:
         """The only key of the hypotheses; None if there is none, or several."""
-        if len(self.texts) == 1 and not _is_pattern(self.texts[0]):
+        if len(self.texts) == 1 and not is_pattern(self.texts[0]):
             return self.texts[0]
         return None
 
@@ -380,9 +389,9 @@ class Named:
         if len(self.texts) > 1:
             roles |= dict.fromkeys(self.texts, "text")
             roles |= {signed.key: "score" for signed in self.scores}
-        return {key: role for key, role in roles.items() if not _is_pattern(key)}
+        return {key: role for key, role in roles.items() if not is_pattern(key)}
 
-    def matching(self, keys: Iterable[str], names: Collection[str]) -> list[str]:
+    def matching(self, keys: Iterable[str], names: Collection[str]) -> list[Match]:
         """Return the names that keys of --field stand for: of a pattern such as `h*`,
         all names that match, and that no nearer key of --field has; of another key,
         the key. A pattern of texts leaves out names of scores (`PARTS`).
@@ -391,38 +400,22 @@ class Named:
             keys: Keys or patterns of one role.
             names: The keys of a record, or the columns of a table.
         """
-        chosen = []
-        for key in keys:
-            if not _is_pattern(key):
-                chosen.append(key)
+        chosen: dict[str, Match] = {}
+        for place, key in enumerate(keys):
+            if not is_pattern(key):
+                chosen.setdefault(key, Match(key, place))
                 continue
-            nearer = [_lower(other) for other in self.every if _is_nearer(other, key)]
+            nearer = [_lower(other) for other in self.every if is_nearer(other, key)]
+            own = []
             for name in names:
                 if key in self.texts and _lower(name).endswith(PARTS):
                     continue  # h1_logprob is no text of h*
                 matches = fnmatchcase(_lower(name), _lower(key))
-                if matches and not _is_matched(_lower(name), nearer):
-                    chosen.append(name)
-        return list(dict.fromkeys(chosen))
-
-
-def _is_pattern(key: str) -> bool:
-    """Return whether a key of --field stands for several names."""
-    return "*" in key
-
-
-def _is_nearer(key: str, pattern: str) -> bool:
-    """Return whether a key says more than a pattern: a name, or a longer pattern. Of
-    `hyp*` and `hyp*_score`, the second has `hyp1_score`.
-    """
-    return not _is_pattern(key) or len(key) > len(pattern)
-
-
-def _is_matched(name: str, keys: Iterable[str]) -> bool:
-    """Return whether a name is one of some keys, or matches one of them."""
-    return any(
-        fnmatchcase(name, key) for key in keys if _is_pattern(key) or key == name
-    )
+                if matches and not is_matched(_lower(name), nearer):
+                    own.append(Match(name, place, stars(_lower(name), _lower(key))))
+            for match in by_number(own):
+                chosen.setdefault(match.name, match)
+        return list(chosen.values())
 
 
 # --- roles of the keys of a record ---------------------------------------------------
@@ -567,23 +560,16 @@ class Layout:
         """Return the keys of several hypotheses, each with its score."""
         named = self.named
         texts = named.matching(named.texts, names)
-        scores: list[Signed] = []
-        for signed in named.scores:
-            for key in named.matching([signed.key], names):
-                scores.append(Signed(key, signed.sign))
+        scores = named.matching([signed.key for signed in named.scores], names)
         if len(texts) < 2 and len(scores) < 2:
             return ()
         if not scores:
-            return tuple((text, None) for text in texts)
-        if len(scores) != len(texts):
-            shown = ", ".join(texts)[:60] or "none named"
-            raise UserError(
-                f"--field gives {counted(len(texts), 'column')} of texts ({shown}) and"
-                f" {len(scores)} of scores"
-                f" ({', '.join(signed.key for signed in scores)[:60]}); give each text"
-                " its score, in the same order"
-            )
-        return tuple(zip(texts, scores, strict=True))
+            return tuple((text.name, None) for text in texts)
+        signs = {score.name: named.scores[score.option].sign for score in scores}
+        wide = []
+        for text, score in pairs(texts, scores):
+            wide.append((text, Signed(score, signs[score])))
+        return tuple(wide)
 
     def _text_among(
         self, filled: Mapping[str, str], empty: Mapping[str, str], is_entry: bool
@@ -593,7 +579,7 @@ class Layout:
         if named.texts and not is_entry:
             every = list({**filled, **empty}.values())
             texts = named.matching(named.texts, every)
-            return _text_among(filled, empty, texts)
+            return _text_among(filled, empty, [text.name for text in texts])
         usual = self._text_of_entries if is_entry else self.shape.text
         if named.text is not None:
             text = _text_among(filled, empty, [named.text])

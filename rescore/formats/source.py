@@ -429,6 +429,8 @@ class Source:
         self.path = Path(path)
         self.has_rest = False
         """Whether a reader has left lines unread."""
+        self.score = ""
+        """The key or column of the first-pass scores, as far as rows are read."""
         self.roles: dict[str, str] = {}
         """The column or key of each role that a reader found, if its name is not the
         name of the role; for the line that says what was read.

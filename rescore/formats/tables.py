@@ -12,7 +12,7 @@ from itertools import chain
 from typing import IO, Any
 
 from rescore.columns import FROM_FILE, RANK, SUM, Column, Role, reserved_columns
-from rescore.errors import UserError, counted
+from rescore.errors import UserError, counted, listed
 from rescore.files import opened
 from rescore.formats.fields import TextOfUtterance, fields_of
 from rescore.formats.objects import COMMAS, TABS, Delimited, Object
@@ -50,6 +50,8 @@ MEANS_SUM = "sum_of_mean"
 """The name in tables of the column `sum`, if the first-pass scores are means over
 tokens. A column called `sum` says nothing of the other scores.
 """
+MEAN = "avg_logprob"
+"""The name in tables of first-pass scores that are means, without such a column."""
 _HOLDS = frozenset({"reference", "source", "columns"})
 
 
@@ -126,7 +128,7 @@ class DelimitedTable(RowFormat):
             lacking = role if has_ids else "id"
             raise UserError(
                 f"{source.name}: which column has the {WORDS[lacking]}? Say it with"
-                f" --field {lacking}=NAME ({', '.join(names)[:100]})"
+                f" --field {lacking}=NAME ({listed(names, room=100)})"
             )
 
     def texts(
@@ -174,9 +176,12 @@ class DelimitedTable(RowFormat):
         about = _about(first)
         with opened(path) as file:
             names = [line(name) for name in columns]
+            score = "score"
             if first.header.scores_are_means and SUM in names:
                 names[names.index(SUM)] = MEANS_SUM
-            head = ["id", "text", "score", *names, *about]
+            elif first.header.scores_are_means:
+                score = MEAN
+            head = ["id", "text", score, *names, *about]
             self.write_row(file, head, path)
             for nbest in chain([first], stream):
                 _check_about(nbest, first, about, path)
@@ -317,7 +322,7 @@ def _two_meanings(role: str, columns: Sequence[str], read: str | None) -> InputP
     """
     others = [name for name in columns if name != read]
     is_read = f"{read} was read" if read else "it was not read"
-    names = " or ".join(columns)[:100]
+    names = listed(columns, room=100, between=" or ")
     options = f"--field {role}={others[0]}"
     if role == "text":
         options += f", and --field ref={others[0]} if it is the reference"
@@ -378,7 +383,7 @@ class _Cells(RecordReader):
         known = {name.lower().strip() for name in self._names}
         for role, key in wanted:
             matching = named.matching([key], self._names)
-            if known.isdisjoint(name.lower().strip() for name in matching):
+            if known.isdisjoint(match.name.lower().strip() for match in matching):
                 raise UserError(
                     f"{self._name}: no column {key} (there are"
                     f" {', '.join(self._names)}); correct --field {role}=NAME"
@@ -390,7 +395,9 @@ class _Cells(RecordReader):
             )
 
     def _tell_alternatives(self) -> None:
-        """Warn of columns that may have a role as well as the column that is read."""
+        """Warn of columns that may have a role as well as the column that is read, and
+        of columns that may be the scores of several texts.
+        """
         for role, columns in self.layout.alternatives(self._names):
             read = self._roles.text if role == "text" else self._roles.ref
             self._warnings.add("file", _two_meanings(role, columns, read), self._name)
@@ -478,7 +485,7 @@ class _Cells(RecordReader):
                 "%s: %s of texts read as fields of --by: %s",
                 self._name,
                 counted(len(texts), "column"),
-                ", ".join(texts)[:200],
+                listed(texts),
             )
 
 

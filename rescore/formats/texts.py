@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rescore.errors import UserError
+from rescore.errors import UserError, listed
 from rescore.files import ending_of
 from rescore.formats.fields import Fields, TextOfUtterance
 from rescore.formats.ids import Words
@@ -45,10 +45,10 @@ def kind_of_texts(source: Source, role: str, fields: KeysOfRoles) -> str | None:
     if kind not in (None, *TABLES):
         return kind
     if is_table(source):
-        columns = ", ".join(first_record(source))
+        columns = listed(first_record(source), room=100)
         raise UserError(
             f"{source.name}: which columns have the ids and the {WORDS[role]}? Say it"
-            f" with --field id=NAME --field {role}=NAME ({columns[:100]})"
+            f" with --field id=NAME --field {role}=NAME ({columns})"
         )
     return None
 

@@ -92,8 +92,9 @@ class Understood:
             names = dict.fromkeys(
                 name for one in nbest.hypotheses for name in one.scores
             )
-            for name in names:
-                if name not in (FIRST_PASS, FORMER_FIRST_PASS):
+            # the text that stands first names its systems first
+            for name in dict.fromkeys([*nbest.header.systems, *names]):
+                if name in names and name not in (FIRST_PASS, FORMER_FIRST_PASS):
                     self.columns.append(name)
         self.lists += 1
         self.fewest = min(self.fewest, number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rescore.errors import listed
 from rescore.formats.ids import begin_with_ids
 from rescore.formats.objects import first_record
 from rescore.formats.segments import OF_RECORDINGS, form_of_recordings
@@ -103,7 +104,7 @@ def _which_column(names: Sequence[str]) -> str:
     """Return the question about a table without a known column of hypotheses."""
     return (
         "which column has the hypotheses? Say it with --field text=NAME"
-        f" ({', '.join(names)[:80]})"
+        f" ({listed(names, room=80)})"
     )
 
 
@@ -115,7 +116,7 @@ def _unknown_folder(source: Source) -> str:
             sets.append(path.name)
     if sets:
         return (
-            f"a folder of several sets; it holds {', '.join(sets)[:200]}: give"
+            f"a folder of several sets; it holds {listed(sets)}: give"
             f" {source.path / sets[0]}"
         )
     files = source.files()

@@ -31,7 +31,6 @@ from rescore.formats.text import escaped, strip_markup
 from rescore.formats.times import TIMED
 from rescore.nbest import (
     NO_AUDIO,
-    Header,
     Hypothesis,
     NbestList,
     as_first_pass,
@@ -552,7 +551,7 @@ def _with_record(
         columns = nbest.header.records
         if first is None:
             first = columns
-            record = _record(nbest.header)
+            record = _record(nbest)
         elif columns is not first and columns != first:
             raise UserError(
                 f"utterance {nbest.id}: column {_difference(first, columns)} comes from"
@@ -561,14 +560,18 @@ def _with_record(
         yield nbest, record
 
 
-def _record(header: Header) -> dict[str, Any]:
+def _record(nbest: NbestList) -> dict[str, Any]:
     """Return the fields of a list that hold its header."""
+    header = nbest.header
     record: dict[str, Any] = {}
     columns = {name: asdict(column) for name, column in header.records.items()}
     if columns:
         record["columns"] = columns
     if header.translates:
         record["translates"] = True
+    has_sums = any(SUM in hypothesis.scores for hypothesis in nbest.hypotheses)
+    if header.scores_are_means and not has_sums:
+        record["means"] = True
     return record
 
 

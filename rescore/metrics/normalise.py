@@ -69,7 +69,9 @@ class Normaliser(Declared):
     )
     split_hyphens: bool = option(False, "WER, CER: split compounds at hyphens.")
     drop_punctuation: bool = option(
-        False, "WER, CER: remove punctuation marks around words."
+        False,
+        "WER, CER: remove punctuation marks around words; marks of numbers stay (3.5,"
+        " -20, 50%), and 1,000 becomes 1000.",
     )
     drop_apostrophes: bool = option(
         False, "WER, CER: remove apostrophes (it's becomes its)."

@@ -8,7 +8,7 @@ the number, and a year that is read in two halves as one number.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import cache
 from importlib.metadata import version
@@ -27,6 +27,26 @@ SCALES = {
 CURRENCIES = {"$": "dollars", "\u20ac": "euros", "\u00a3": "pounds"}
 
 _COMMA = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+_THOUSANDS = re.compile(
+    r"(?<![\d.,])[1-9]\d{0,2}(?:(?:,\d{3})+|(?:,\d{2})+,\d{3})(?!,?\d)"
+)
+"""A number with commas between thousands, or lakhs: 1,000 and 1,00,000, not 0,500."""
+_MONEY_SIGN = (
+    "[$\u00a2-\u00a5\u060b\u0e3f\u20a0-\u20cf\ufdfc\uff04\uffe0\uffe1\uffe5\uffe6"
+    "\ufdd0-\ufdd2]"
+)
+"""A sign of a currency, also as `held` writes it."""
+_MINUS = re.compile(rf"(?<!\S)([^\w\s\u2212-]*)[-\u2212](?={_MONEY_SIGN}?[.,]?\d)")
+"""A minus sign, behind the marks that begin its word: not a dash, nor a hyphen."""
+_OF_NUMBERS = re.compile(
+    r"(?<=\d)[^\w\s]+(?=\d)"  # 3.5, 1,5, 1/2, 10:30
+    rf"|{_MONEY_SIGN}(?=\u2212?[.,]?\d)|(?<=\d){_MONEY_SIGN}|^{_MONEY_SIGN}$"
+    r"|(?<=\d)[%\u00b0\u066a\u2030\uff05]|^[%\u066a\u2030\uff05]$"
+    r"|(?<![\w.,])[.,](?=\d)|\u2212(?=[^\w\s]*\d)"
+)
+"""The marks that make a word another number: those within it, its sign, its decimal
+point, percent and currency. Percent and currency may stand alone: 50 %.
+"""
 _AMOUNT = r"\d+(?:\.\d+)?"
 _SCALE = rf"[\s-](?:{'|'.join(SCALES)})\b"
 _MONEY = re.compile(
@@ -94,7 +114,7 @@ def normaliser(name: str, language: str) -> Callable[[str], str]:
 
     def written(text: str) -> str:
         text = text.translate(_SIGNS_OF)
-        text = _COMMA.sub("", text)
+        text = without_commas(text)
         text = _COMPOUND.sub(in_digits, text)
         text = _MONEY.sub(_money, text)
         text = _SCALED.sub(_product, text)
@@ -115,6 +135,38 @@ def held(text: str) -> str:
         text: The text.
     """
     return _SIGNS.sub(lambda match: match[0].translate(_LETTERS), text)
+
+
+def without_commas(text: str) -> str:
+    """Return a text whose numbers have no commas between thousands.
+
+    Args:
+        text: The text.
+    """
+    return _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text)
+
+
+def with_minus(text: str) -> str:
+    """Return a text with U+2212 for each minus sign, which tells it from a hyphen.
+
+    Args:
+        text: The text.
+    """
+    return _MINUS.sub("\\1\u2212", text)
+
+
+def parts(word: str) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a word in their order, and whether each is marks of a number.
+
+    Args:
+        word: The word, with its minus sign as `with_minus` writes it.
+    """
+    end = 0
+    for marks in _OF_NUMBERS.finditer(word):
+        yield word[end : marks.start()], False
+        yield marks[0], True
+        end = marks.end()
+    yield word[end:], False
 
 
 def version_of(name: str, language: str) -> str:

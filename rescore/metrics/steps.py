@@ -28,6 +28,10 @@ UNKNOWN = ("<unk>", "[unk]", "\u2047")
 """A recogniser's unknown word, in any case."""
 INNER = "'\u2019-"
 """Punctuation that is part of a word when letters surround it."""
+APOSTROPHES = re.compile(
+    "(?<!\\d)['\u2019]|['\u2019](?!\\d)|['\u2019](?=\\d{3}(?!\\d))"
+)
+"""Apostrophes, and those between thousands, but not those between feet and inches."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,28 +248,46 @@ def _turkish(name: str, language: str, cased: bool) -> Function:
     return lambda text: unicodedata.normalize("NFC", text).translate(TURKISH)
 
 
+HYPHEN_MINUS = str.maketrans("\u2212", "-")
+
+
 def without_hyphens(text: str) -> str:
-    """Return a text with blanks for hyphens."""
-    return text.replace("-", " ")
+    """Return a text with blanks for hyphens; a minus sign is none."""
+    text = numbers.with_minus(text).replace("-", " ")
+    return text.translate(HYPHEN_MINUS)
 
 
 def without_apostrophes(text: str) -> str:
-    """Return a text without apostrophes."""
-    return re.sub("['\u2019]", "", text)
+    """Return a text without apostrophes, but for those within numbers, such as 5'10."""
+    return APOSTROPHES.sub("", text)
 
 
 def without_punctuation(text: str) -> str:
-    """Return a text without punctuation but for apostrophes and hyphens in words."""
+    """Return a text without punctuation but for apostrophes and hyphens in words, and
+    the marks that make a number another number.
+    """
     return " ".join(map(_bare, text.split()))
 
 
 def _bare(word: str) -> str:
-    """Return a word without punctuation but for apostrophes and hyphens within it."""
+    """Return a word without punctuation but for apostrophes and hyphens within it, and
+    the marks of a number: 3.5 and -20 stay, 1,000 becomes 1000.
+    """
+    if any(map(str.isdigit, word)):
+        word = numbers.with_minus(numbers.without_commas(word))
     kept = []
-    for letter in word:
+    for part, is_of_number in numbers.parts(word):
+        kept.append(part if is_of_number else _without_signs(part))
+    return "".join(kept).strip(INNER).translate(HYPHEN_MINUS)
+
+
+def _without_signs(part: str) -> str:
+    """Return a part of a word without punctuation but for apostrophes and hyphens."""
+    kept = []
+    for letter in part:
         if letter in INNER or unicodedata.category(letter)[0] not in "PS":
             kept.append(letter)
-    return "".join(kept).strip(INNER)
+    return "".join(kept)
 
 
 ANSWER = "answer"

@@ -18,7 +18,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
-from rescore.errors import UserError
+from rescore.errors import UserError, listed
 from rescore.formats.ids import Side, paired
 from rescore.formats.text import table
 from rescore.metrics import Metric, value
@@ -95,7 +95,7 @@ def labels(by: str, lists: Sequence[NbestList]) -> list[str]:
         present = sorted({name for nbest in lists for name in nbest.fields})
         raise UserError(
             f"--by {by}: no list has this field (found:"
-            f" {', '.join(present)[:100] or 'none'}); give a field, or a regular"
+            f" {listed(present, room=100) or 'none'}); give a field, or a regular"
             " expression whose first group is a part of the id, such as '^(.+?)-'"
         )
     return groups_of_ids(ids, by, f"--by {by}", needs_group=True)

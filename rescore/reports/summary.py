@@ -154,14 +154,24 @@ def render(results: Record) -> str:
     lines += _weights(results)
     lines += _decision(results)
     lines += _boost(results)
-    size = results.size
-    if results.ref_words is not None:
-        size += f", {counted(results.ref_words, 'reference word')}"
+    size = results.size + _reference_size(results)
     change = change_of(results.changed, results.baseline)
     lines.append(f"{size}; {counted(results.changed, 'utterance')} {change}")
     signatures = [measured.signature for measured in results.metrics]
     lines += signatures or [results.signature]
     return "\n".join(lines)
+
+
+def _reference_size(results: Record) -> str:
+    """Return the size of the references in the unit of the first metric, with a comma
+    ahead; nothing where the metric counts texts.
+    """
+    counts = results.main.counts["first_pass"] if results.main else {}
+    if "texts" in counts or results.ref_words is None:
+        return ""
+    if "ref_characters" in counts:
+        return f", {counted(int(counts['ref_characters']), 'reference character')}"
+    return f", {counted(results.ref_words, 'reference word')}"
 
 
 def change_of(number: int, baseline: str) -> str:

@@ -224,8 +224,8 @@ def test_order_alone_matches_nothing_in_silence(
         with pytest.raises(
             UserError,
             match=(
-                r"their utterances do not match .* give them the same ids \(plain lines"
-                r" have"
+                r"their utterances do not match .* give them the same ids, such as"
+                r" Kaldi text"
             ),
         ):
             align_systems({"a": first, "b": second})

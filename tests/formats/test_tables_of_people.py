@@ -50,7 +50,9 @@ TABLES = {
     "wide, each column named": Table(
         WIDE, {"text": ("h1", "h2")}, TWO, REFERENCES, "2 lists have no scores"
     ),
-    "wide, by a pattern": Table(WIDE, {"text": "h*"}, TWO, REFERENCES),
+    "wide, by a pattern": Table(
+        WIDE, {"text": "h*"}, TWO, REFERENCES, "beside s1, s2; if these are the scores"
+    ),
     "wide, with scores": Table(
         WIDE, {"text": ("h1", "h2"), "score": ("s1", "s2")}, SCORED, REFERENCES
     ),

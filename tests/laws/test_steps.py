@@ -67,6 +67,7 @@ PROMISES: dict[str, list[tuple[str, ...]]] = {
     "drop_punctuation": [
         ('"owls", two!', "owls two"),
         ("twenty, five owls", "twenty five owls"),
+        ("-20.", "\u221220"),
     ],
     "numbers": [
         ("it cost $25", "it cost twenty five dollars", "it cost 25 dollars"),
@@ -116,6 +117,63 @@ def test_each_promise_is_the_steps_own() -> None:
         for texts in every:
             assert len({tuple(Normaliser()(text)) for text in texts}) > 1, texts
             assert len({tuple(words_with(name)(text)) for text in texts}) == 1, texts
+
+
+OTHER_NUMBERS = (
+    ("20", "-20"),
+    ("20", "\u221220"),
+    ("(20)", "(-20)"),
+    ("3.5", "35"),
+    ("5", ".5"),
+    ("1,5", "15"),
+    ("1,000", "1,0"),
+    ("0,500", "0500"),
+    ("1234,567", "1234567"),
+    ("1/2", "12"),
+    ("10:30", "1030"),
+    ("50%", "50"),
+    ("50 %", "50"),
+    ("$5", "5"),
+    ("-$5", "$5"),
+    ("5\u20ac", "5"),
+    ("$5", "\u20ac5"),
+    ("1...2", "12"),
+    ("5-6", "56"),
+    ("5'10", "510"),
+)
+"""Texts that say different numbers, or amounts of different things."""
+REMOVES_SIGNS = {
+    "whisper_english": "as Whisper's normaliser does",
+    "whisper_basic": "as Whisper's normaliser does",
+    "unicode_basic": "every sign, as Whisper's normaliser does",
+}
+"""Steps that make different numbers equal, and why."""
+
+
+@pytest.mark.parametrize("name", sorted(ON.keys() - REMOVES_SIGNS.keys() - {"answer"}))
+def test_different_numbers_stay_different(name: str) -> None:
+    equal = []
+    for other in ("drop_punctuation", "numbers", name):
+        words = words_with(name, other)
+        equal += [pair for pair in OTHER_NUMBERS if words(pair[0]) == words(pair[1])]
+    assert not equal
+
+
+@pytest.mark.parametrize("name", REMOVES_SIGNS)
+def test_steps_that_remove_signs_make_numbers_equal(name: str) -> None:
+    words = words_with(name)
+    assert [pair for pair in OTHER_NUMBERS if words(pair[0]) == words(pair[1])]
+
+
+def test_marks_around_numbers_go() -> None:
+    words = words_with("drop_punctuation")
+    for text, bare in {
+        '"3.5," (10:30). [50%]!': "3.5 10:30 50%",
+        "1,000 12,345,678.90; 1,00,000": "1000 12345678.90 100000",
+        "--20 owls--20 '20s -owl -": "20 owls--20 20s owl",
+        "\u201c-5\u201d \u22125 -$5, U.S.A. C++": "-5 -5 -$5 usa c",
+    }.items():
+        assert words(text) == bare.split()
 
 
 def test_the_table_stands_in_its_own_order() -> None:

@@ -12,7 +12,11 @@ from rescore.asr.agreement import Agreement, Estimate
 from rescore.asr.combine import combine
 from rescore.asr.measured import closest_readings
 from rescore.asr.mixture import system_texts
-from rescore.asr.outputs import read_each, read_table_of_systems
+from rescore.asr.outputs import (
+    read_each,
+    read_table_of_systems,
+    with_references_in_order,
+)
 from rescore.asr.systems import combined, system_names
 from rescore.asr.whole import Recording, are_whole, read_systems
 from rescore.cli import options
@@ -289,6 +293,7 @@ def _lists(
         options=beside.options,
         references=beside.references[0] if beside.references else None,
     )
+    systems = with_references_in_order(systems, beside.references)
     return beside.referred(combined(systems, same))
 
 

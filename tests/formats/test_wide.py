@@ -1,0 +1,77 @@
+"""Law: the order of numbered columns in a table changes no list."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from rescore import formats
+from rescore.errors import UserError
+from rescore.formats.source import ReadOptions
+from tests.conftest import Run
+
+NUMBERS = range(12)
+ORDERS = {
+    "of numbers": list(NUMBERS),
+    "of the alphabet": sorted(NUMBERS, key=str),
+    "backwards": list(reversed(NUMBERS)),
+    "of chance": random.Random(1).sample(NUMBERS, len(NUMBERS)),
+}
+FIELDS = {"text": "text_*", "score": "avg_logprob_*"}
+
+
+def table(texts: list[int], scores: list[int]) -> str:
+    """Return a table with a column for each text and each score."""
+    names = [f"text_{n}" for n in texts] + [f"avg_logprob_{n:02}" for n in scores]
+    cells = [f"owl {n}" for n in texts] + [f"-{n}.5" for n in scores]
+    return f"id,{','.join(names)}\nu1,{','.join(cells)}\n"
+
+
+@pytest.mark.parametrize("texts", ORDERS)
+@pytest.mark.parametrize("scores", ORDERS)
+def test_a_text_has_the_score_of_its_number(
+    texts: str, scores: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text(table(ORDERS[texts], ORDERS[scores]))
+    (nbest,) = formats.read([path], options=ReadOptions(fields=FIELDS))
+    found = {h.text: h.scores["s2s"] for h in nbest.hypotheses}
+    assert found == {f"owl {n}": -n - 0.5 for n in NUMBERS}
+
+
+def test_texts_without_scores_are_ranked_by_their_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text(table(ORDERS["of the alphabet"], []))
+    (nbest,) = formats.read([path], options=ReadOptions(fields={"text": "text_*"}))
+    assert [h.text for h in nbest.hypotheses] == [f"owl {n}" for n in NUMBERS]
+
+
+def test_names_that_differ_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text("id,h1,h2,s1,s3\nu1,a,b,-1,-2\n")
+    with pytest.raises(UserError, match=r"2 texts, h2 without .* s3 without a text"):
+        formats.read([path], options=ReadOptions(fields={"text": "h*", "score": "s*"}))
+
+
+@pytest.mark.parametrize("name", ["wide.csv", "wide.jsonl"])
+@pytest.mark.parametrize("texts", [["text_*"], ["text_1", "text_2"]])
+def test_columns_that_may_be_scores_are_named(
+    name: str, texts: list[str], rescore: Run
+) -> None:
+    Path("wide.csv").write_text(
+        "id,text_1,text_2,lp_1,lp_2,lang_1,lang_2,snr_1,ref\nu1,a,b,-1,-2,x,y,3,a\n"
+    )
+    Path("wide.jsonl").write_text(
+        '{"id": "u1", "text_1": "a", "text_2": "b", "lp_1": -1, "lp_2": -2,'
+        ' "lang_1": "x", "lang_2": "y", "snr_1": 3, "ref": "a"}\n'
+    )
+    line = ["run", name]
+    for text in texts:
+        line += ["--field", f"text={text}"]
+    done = rescore(*line)
+    said = "beside lp_1, lp_2; if these are the scores, give --field 'score=lp_*' "
+    assert said in done.stderr
+    done = rescore(*line, "--field", "score=lp_*")
+    assert done.returncode == 0 and "beside" not in done.stderr
