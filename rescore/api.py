@@ -308,12 +308,14 @@ def tune(
         UserError: There is no list; a list has no reference, or lacks a column.
     """
     from rescore import border, pipeline, plan
+    from rescore.metrics.texts import warn_of_texts
 
     config = border.config_of("tune", metric, decision, columns=columns, **options)
     config = replace(config, dev="dev")
     plan.check(config)
     every = border.checked_lists("tune", lists)
     made = plan.resolve(config, dev=every)
+    warn_of_texts(made.metric, every)
     return pipeline.tune(made, list(pipeline.expand(made, every, dev=True)))
 
 

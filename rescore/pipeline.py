@@ -37,6 +37,7 @@ from rescore.lms import LanguageModel
 from rescore.lms.context import with_needed_neighbours
 from rescore.metrics import Metric
 from rescore.metrics.folds import Folds
+from rescore.metrics.texts import warn_of_texts
 from rescore.nbest import NbestList, in_parts, with_header
 from rescore.plan import Load, Plan, check, resolve
 from rescore.reports.results import Results, evaluate
@@ -430,6 +431,8 @@ def rerank(
         first = list(stream)  # votes follow from all lists
         stream = iter(first)
     plan = resolve(config, first, weights=weights)
+    if texts and plan.decision_with(plan.weights).uses_posteriors:
+        warn_of_texts(plan.metric, first)
     yield from decide_stream(plan, plan.weights, stream, texts)
 
 

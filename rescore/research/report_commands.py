@@ -13,6 +13,7 @@ from rescore.files import shown
 from rescore.formats.outputs import is_text
 from rescore.formats.sentences import read_sentences
 from rescore.formats.source import InputWarnings, Source
+from rescore.metrics.texts import warn_of_texts
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, read_file
 from rescore.plan import resolve
@@ -243,6 +244,7 @@ def correlate_command(
     lists = inputs.read(own.nbest, need_references=True)
     single = options.with_one_metric(options.configured(config))
     metric = resolve(single, lists).metric
+    warn_of_texts(metric, lists)
     error_rates = correlation.read_error_rates(own.results, metric.name, len(lists))
     models = lms.load()
     total = 2 * len(models) * len(lists)
