@@ -304,10 +304,12 @@ def tune(
         UserError: There is no list; a list has no reference, or lacks a column.
     """
     from rescore import border, pipeline
+    from rescore.metrics.texts import warn_of_texts
 
     config = border.checked_config("tune", metric, decision, columns=columns, **options)
     every = border.checked_lists("tune", lists)
     made = pipeline.resolve(config, dev=every)
+    warn_of_texts(made.metric, every)
     return pipeline.tune(made, list(pipeline.expand(made, every, dev=True)))
 
 

@@ -6,6 +6,7 @@ other code looks into the first list of a set.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 
@@ -13,12 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.columns import FIRST_PASS, FROM_FILE, Role
+from rescore.correlations import spearman
 from rescore.nbest import NO_HEADER, Header, NbestList
 
 LANGUAGE_MODELS = {"lm", "nnlm", "rnnlm", "ngram"}
 """What toolkits call the scores of language models in their names of components."""
 FEWEST = 20
 """Lists that are enough to say how much scores differ within a list."""
+SUMS_FALL = -0.2
+"""Correlation with the length of texts above which scores are hardly sums."""
+ERRORS = 2.0
+"""Standard errors by which a correlation has to be above `SUMS_FALL`."""
 ROUNDING = 1e-4
 """By which scores in a file may differ from the exact log of a rank."""
 
@@ -101,6 +107,29 @@ class Dataset(list[NbestList]):
             if len(finite) > 1:
                 deviations.append(finite.std())
         return float(np.mean(deviations)) if len(deviations) >= FEWEST else None
+
+    @property
+    def look_like_means(self) -> bool:
+        """Whether first-pass scores look like means over tokens: they do not fall with
+        the length of the text, as sums of log-probabilities do.
+
+        Spearman's correlation of the medians of lists decides. It has to be above
+        `SUMS_FALL` by `ERRORS` standard errors, so that few lists need a clear rise.
+        False for fewer than `FEWEST` lists with scores, for ranks and for votes.
+        """
+        if self.header.systems or self.is_order_only:
+            return False
+        scores = []
+        lengths = []
+        for nbest, own in zip(self, self._first_pass(), strict=True):
+            finite = own[np.isfinite(own)]
+            if len(finite):
+                scores.append(np.median(finite))
+                lengths.append(np.mean([len(one.text) for one in nbest.hypotheses]))
+        if len(scores) < FEWEST or len(set(scores)) == 1 or len(set(lengths)) == 1:
+            return False
+        correlation = spearman(np.array(scores), np.array(lengths))
+        return correlation - ERRORS / math.sqrt(len(scores) - 1) > SUMS_FALL
 
     def _first_pass(self) -> Iterator[npt.NDArray[np.float64]]:
         """Yield the first-pass scores of each list, as far as hypotheses have one."""

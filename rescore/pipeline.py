@@ -38,6 +38,7 @@ from rescore.lms import LanguageModel
 from rescore.lms.context import with_needed_neighbours
 from rescore.metrics import Metric
 from rescore.metrics.folds import Folds
+from rescore.metrics.texts import warn_of_texts
 from rescore.nbest import NbestList, in_parts, with_header
 from rescore.plan import Load, Plan, resolve
 from rescore.reports.results import Results, evaluate
@@ -50,8 +51,10 @@ from rescore.tuning.lists import (
     warn_of_constant,
     warn_of_overlap,
     warn_of_scales,
+    warn_of_signs,
     warn_of_single,
     warn_of_unused,
+    warn_of_unweighed,
 )
 from rescore.version import VERSION
 
@@ -148,6 +151,8 @@ def run(
     plan = resolve(config, lists, dev, load)
     clock = _Clock()
     warn_of_unused(lists, [*plan.tuned_columns, *plan.model_columns])
+    if not plan.models and not plan.tuning_set:
+        warn_of_unweighed(lists, plan.weights.weighs)
     with clock.time("scoring"):
         scored = list(score(plan, expand(plan, lists), progress))
         tuning_lists = scored if plan.folds else None
@@ -307,6 +312,12 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
     warn_of_constant(lists, asked_for)
     tuning = Tuning.on(plan.tuning_set, lists)
     weights = tune_weights(plan.metric, lists, plan.tuned_columns, plan.tuning, tuning)
+    own = []
+    for name in plan.tuned_columns:
+        is_own = name in Dataset.of(lists).own_columns
+        if is_own and not (weights.weighs(name) or name in plan.tuning.negative):
+            own.append(name)
+    warn_of_signs(plan.metric, lists, own)
     for bonus in plan.told_bonuses:
         if not weights.weighs(bonus.name):
             log.warning(
@@ -428,6 +439,8 @@ def rerank(
         first = list(stream)  # their first pass follows from all lists
         stream = iter(first)
     plan = resolve(config, first, weights=weights)
+    if texts and plan.applied(plan.weights).decision.uses_posteriors:
+        warn_of_texts(plan.metric, first)
     yield from decide_stream(plan, plan.weights, stream, texts)
 
 

@@ -511,6 +511,12 @@ class _Resolver:
         if models:
             why = f"first-pass scores are {'means' if means else 'sums'}"
             at.note("normalisation", norm, why)
+            if not means and at.reported_lists.look_like_means:
+                log.warning(
+                    "%sfirst-pass scores do not fall with the length of texts, so they"
+                    " look like means over tokens, not sums: try --lm-norm mean",
+                    at.reported_lists.header.prefix,
+                )
         return norm
 
     def _counted(self) -> tuple[LanguageModel, ...]:

@@ -327,11 +327,15 @@ def _lacked(
     models = f"models give {', '.join(brought) or 'none'}"
     if name == TOKENS:
         models = "no model counts tokens"
-    message = f"{need}; {models}; give --lm {_named_in(column)} as well"
+    message = (
+        f"{need}; {models}; give --lm {_named_in(column)} as well (in Python, this"
+        " model among `lm`)"
+    )
     if is_own:
         message += (
             ", or tune without this column (rescore tune --column NAME); if each"
-            " request brings it under scores, give --force-weights"
+            " request brings it under scores, give --force-weights (in Python"
+            " RunConfig(force_weights=True))"
         )
     return message
 

@@ -41,7 +41,7 @@ LAYERS = [
     ["signature"],
     ["dataset"],
     ["nbest"],
-    ["columns"],
+    ["columns", "correlations"],
     ["readings"],
     ["styles"],
     ["file_options", "option_readers"],

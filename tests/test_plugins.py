@@ -94,6 +94,17 @@ def test_a_format_is_detected_before_the_catch_all(
     assert "HEY" in rescore_with(POINTS, FORMAT.format(place=last), "convert", "lists")
 
 
+def test_an_error_that_a_format_does_not_expect_names_the_place(
+    rescore_with: Installed, tmp_path: Path
+) -> None:
+    lines = '{"shouts": ["HEY"]}\n' * 2
+    (tmp_path / "lists").write_text(lines + '{"whispers": ["hey"]}\n')
+    told = rescore_with(POINTS, FORMAT.format(place=""), "convert", "lists", status=2)
+    (error,) = [line for line in told.splitlines() if "error" in line]
+    assert "lists: line 3: format shouts of another package cannot read this" in error
+    assert "KeyError: 'shouts'" in error and "Traceback" not in told
+
+
 def test_names_and_descriptions_are_in_the_help(rescore_with: Installed) -> None:
     points = POINTS + "[rescore.commands]\nshout = loud:command\n"
     module = FORMAT.format(place="") + (

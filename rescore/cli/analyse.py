@@ -8,6 +8,7 @@ from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import OptionError
 from rescore.metrics.listed import LISTED
+from rescore.metrics.texts import warn_of_texts
 from rescore.option_readers import reads
 from rescore.options import written_file
 from rescore.parts import METRICS
@@ -49,6 +50,7 @@ def command(
     if "words" in config.measuring.values:
         _check_words_are_read(config, loaded)
     plan = resolve(config, lists, weights=loaded)
+    warn_of_texts(plan.metric, lists)
     expanded = list(expand(plan, lists))
     decided = decide_all(plan, loaded, expanded)
     result = analysis.analyse(plan.metric, decided, plan.test)

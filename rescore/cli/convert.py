@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from rescore import formats, pipeline
 from rescore.cli import options
+from rescore.cli.bridge import is_typed
 from rescore.config import RunConfig
 from rescore.formats import check_output, written_formats
+from rescore.formats.writing import write_references
 from rescore.options import option, written_file
 from rescore.parts import FORMATS
 
@@ -33,6 +35,11 @@ class Conversion(options.Lists):
         metavar=f"[{'|'.join(written_formats())}]",
         parse=_format,
     )
+    ref_text: str | None = written_file(
+        None,
+        "Write the references as text, one per line, for `train --text`. Lists are then"
+        " written with -o alone.",
+    )
 
 
 @options.command("convert", config=options.config("convert"), inputs=options.REWRITTEN)
@@ -49,6 +56,8 @@ def command(
     rescore convert test.json --to espnet2 -o decode_test
     rescore convert lists.csv --field text=hyp --field score=logp -o lists.jsonl
 
+    rescore convert train.json --ref-text sentences.txt
+
     A warning names the data that the new format cannot hold.
     """
     if own.to is None:
@@ -58,5 +67,9 @@ def command(
     plan = pipeline.resolve(config, lists, measures=False)
     lists = list(pipeline.expand(plan, lists))
     lists = undo.undone(lists)
+    if own.ref_text is not None:
+        write_references(lists, own.ref_text)
+        if not is_typed("output"):
+            return
     for path in own.output:
         formats.write(lists, path, own.to)

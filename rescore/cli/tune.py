@@ -16,6 +16,7 @@ from rescore.deciding import first_pass
 from rescore.decision import Decision
 from rescore.errors import OptionError
 from rescore.metrics.base import text_statistics
+from rescore.metrics.texts import warn_of_texts
 from rescore.options import option, written_file
 from rescore.reports.figures import sign
 from rescore.reports.summary import why_all_zero
@@ -73,6 +74,7 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
             f" {config.decide}"
         )
     metric = plan.metric
+    warn_of_texts(metric, dev)
     lists = list(pipeline.expand(plan, dev, dev=True))
     weights = pipeline.tune(plan, lists)
     weights.save(Path(own.output))

@@ -226,6 +226,8 @@ def lists_in(
     understood = understood or Understood([source])
     understood.system = options.system
     lists = reader.read(source, options)
+    if name and name not in FORMATS.shipped:
+        lists = _with_places(lists, source, name)
     if told:
         lists = source.timed(lists)
     headers = _Headers(source, reader, s2s)
@@ -242,6 +244,33 @@ def lists_in(
     understood.end(source, name or SHAPED, s2s)
     if source.has_rest:
         warnings.add("file", UNREAD, source.name)
+
+
+def _with_places(
+    lists: Iterable[NbestList], source: Source, name: str
+) -> Iterator[NbestList]:
+    """Yield the lists that the format of another package reads; an error that it does
+    not expect names the place in the file.
+
+    Args:
+        lists: The lists.
+        source: The file.
+        name: The name of the format.
+
+    Raises:
+        UserError: The format raised an error.
+    """
+    try:
+        yield from lists
+    except UserError:
+        raise
+    except Exception as error:
+        place = f"{source.name}: line {source.line}" if source.line else source.name
+        raise UserError(
+            f"{place}: format {name} of another package cannot read this"
+            f" ({type(error).__name__}: {' '.join(str(error).split())}); is it"
+            f" a file of this format?"
+        ) from error
 
 
 def _for_readers(options: ReadOptions, s2s: str, several: bool) -> ReadOptions:
@@ -291,7 +320,9 @@ class _Ids:
         if first is place or (self._merge and before is not source):
             return
         advice = ""
-        if before is not source:
+        if before is source:
+            advice = ", and all its lines together (sort them by id)"
+        else:
             option = "merge=True" if in_python else "--merge"
             advice = f", or {option} to unite the lists of several files"
         raise duplicated(nbest.id, place, first, advice)

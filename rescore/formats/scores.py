@@ -89,8 +89,8 @@ class ScoreFile:
         roles = self._layout.roles(tuple(value))
         if roles.id is None:
             raise UserError(
-                f"{place}: which key has the ids? Say it with --field id=NAME"
-                f" ({listed(list(value))})"
+                f"{place}: no column of ids; each row needs the id of its utterance:"
+                f" --field id=NAME names the column ({listed(list(value))})"
             )
         if not self._keys:
             self._keys = self._number_columns(value, roles, place)
@@ -237,6 +237,11 @@ def _in_order(nbest: NbestList, rows: Sequence[ScoredRow]) -> list[ScoredRow]:
         if rows[0].rank is None and rows[0].text is not None:
             key = _plain(hypothesis.text)
         found = known.get(key)
+        if found is None and 0 in known:
+            raise UserError(
+                f"{known[0].place}: rank 0; ranks begin at 1, for the first hypothesis"
+                " in the file of lists: add 1 to each"
+            )
         if found is None:
             raise UserError(
                 f"{rows[0].place}: no row for hypothesis {number} of {nbest.title}"

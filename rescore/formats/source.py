@@ -431,6 +431,8 @@ class Source:
         """Whether a reader has left lines unread."""
         self.score = ""
         """The key or column of the first-pass scores, as far as rows are read."""
+        self.line = 0
+        """The number of the line that was read last; 0 before the first."""
         self.roles: dict[str, str] = {}
         """The column or key of each role that a reader found, if its name is not the
         name of the role; for the line that says what was read.
@@ -587,6 +589,7 @@ class Source:
             self.has_rest = True
             while line := file.readline(LONGEST_LINE + 1):
                 number += 1
+                self.line = number
                 if len(line) > LONGEST_LINE:
                     raise UserError(
                         f"{self.name}: line {number} has more than {LONGEST_LINE:,}"

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, SUM, Column, forbidden_names
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.files import ending_of, put, resolved, temporary_path, unwritable
 from rescore.files import opened as opened  # parts of other packages import it here
 from rescore.formats.text import escaped, strip_markup
@@ -80,6 +80,28 @@ def write(
     if not getattr(part, "holds_choice", False):
         lists = map(as_first_pass, check_holds(lists, frozenset(), path))
     part.write(lists, path)
+
+
+def write_references(lists: Iterable[NbestList], path: str) -> None:
+    """Write all references that have words, each on a line.
+
+    Args:
+        lists: The lists.
+        path: A file, or `-` for standard output.
+
+    Raises:
+        UserError: There is no such reference, or the file cannot be written.
+    """
+    texts = [line(text) for nbest in lists for text in nbest.references]
+    texts = list(filter(None, texts))
+    if not texts:
+        raise UserError(
+            f"{path}: the lists have no references to write; give --ref FILE"
+        )
+    with opened(path) as file:
+        file.writelines(f"{text}\n" for text in texts)
+    if path != "-":
+        log.info("%s: %s", path, counted(len(texts), "reference"))
 
 
 def _format_of(path: str) -> str:

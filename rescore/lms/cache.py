@@ -75,7 +75,7 @@ class Cached(Wrapped):
         if not self._looked_up or self._began_empty:
             return
         log.info(
-            "%s: %s scores were in the cache, %s were computed",
+            "%s: %s scores were in the cache, %s were computed; equal texts count once",
             self.name,
             f"{self._looked_up:,}",
             f"{self._computed:,}",

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rescore.errors import UserError
 from rescore.files import replacing
-from rescore.formats.sentences import read_lines
+from rescore.formats.sentences import read_lines, read_text
 from rescore.nbest import in_parts
 
 NAME = "lexicon.txt.xz"
@@ -147,7 +147,7 @@ CHUNK = 10_000
 
 
 def chunks(
-    texts: Sequence[Path], read: Callable[[Path], Iterator[str]] = read_lines
+    texts: Sequence[Path], read: Callable[[Path], Iterator[str]] = read_text
 ) -> Iterator[list[str]]:
     """Return an iterator over the lines of texts, in lists of lines that are normalised
     together.

@@ -7,10 +7,7 @@ sum over its sentences.
 
 from __future__ import annotations
 
-import logging
 import math
-import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
@@ -18,13 +15,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from rescore.errors import UserError, counted
-from rescore.metrics.normalise import UNSPACED, Normaliser
-from rescore.metrics.steps import ZERO_WIDTH
+from rescore.errors import UserError
+from rescore.metrics.normalise import Normaliser
 from rescore.nbest import NbestList
 from rescore.options import Declared, NoOptions, OptionValues, settings_of
-
-log = logging.getLogger(__name__)
 
 Counts = npt.NDArray[np.int64]
 Values = npt.NDArray[np.float64]
@@ -496,185 +490,6 @@ def aligned_outputs(metric: Metric, lists: Sequence[NbestList]) -> list[NbestLis
             hypotheses.append(hypothesis)
         aligned.append(replace(nbest, hypotheses=hypotheses))
     return aligned
-
-
-# --- warnings -------------------------------------------------------------------------
-
-
-UNSPACED_WORD = 5
-"""Text with at least this many Chinese, Japanese or Thai letters per word has no blanks
-between words.
-"""
-
-
-def warn_of_texts(metric: Metric, lists: Sequence[NbestList]) -> None:
-    """Log a warning if the letters, the words or the tokenisation of texts and
-    references are not as a metric takes them.
-
-    Args:
-        metric: The metric.
-        lists: The lists; the first 100 are looked at, and all for answers.
-    """
-    _tell_answers(metric, lists)
-    some = [_said(metric, nbest) for nbest in lists[:100]]
-    _warn_of_forms(metric, some)
-    _warn_of_unspaced(metric, some)
-    _warn_of_blanks(metric, some)
-    _warn_of_mismatch(metric, some)
-
-
-def _said(metric: Metric, nbest: NbestList) -> NbestList:
-    """Return a list with the words of its texts alone."""
-    if metric.reads != SESSION:
-        return nbest
-    hypotheses = []
-    for hypothesis in nbest.hypotheses:
-        hypotheses.append(replace(hypothesis, text=metric.said(hypothesis.text)))
-    references = tuple(map(metric.said, nbest.references))
-    return replace(nbest, hypotheses=hypotheses, references=references)
-
-
-def _references_and_texts(lists: Sequence[NbestList]) -> tuple[list[str], list[str]]:
-    """Return all references of lists, and the texts of all hypotheses."""
-    references: list[str] = []
-    texts: list[str] = []
-    for nbest in lists:
-        references += nbest.references
-        texts += [hypothesis.text for hypothesis in nbest.hypotheses]
-    return references, texts
-
-
-def _tell_answers(metric: Metric, lists: Sequence[NbestList]) -> None:
-    """Log how many texts and references have no answer, where answers are compared."""
-    words = metric.words
-    if words is None or words.answer is None:
-        return
-    references, texts = _references_and_texts(lists)
-    answer = Normaliser(answer=words.answer)
-    absent = sum(not answer(text) for text in texts)
-    wrong = sum(not answer(text) for text in references)
-    if not absent and not wrong:
-        return
-    message = (
-        f"--answer {words.answer}: {absent:,} of {counted(len(texts), 'text')} and"
-        f" {wrong:,} of {counted(len(references), 'reference')} have no match: their"
-        " answer is empty"
-    )
-    if wrong:
-        message += (
-            "; give an expression that matches the references, too, such as"
-            r" '-?[\d.,]*\d' for the last number"
-        )
-    log.warning("%s%s", lists[0].header.prefix, message)
-
-
-def _warn_of_mismatch(metric: Metric, lists: Sequence[NbestList]) -> None:
-    """Log a warning if texts and references are not tokenised alike."""
-    references, texts = _references_and_texts(lists)
-    mismatch = metric.mismatch(texts, references)
-    if mismatch:
-        log.warning("%s%s", lists[0].header.prefix, mismatch)
-
-
-def _warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:
-    """Log a warning if a metric counts words that the texts do not part by blanks.
-
-    Word errors of such texts are errors of whole sentences.
-    """
-    if metric.words is None or metric.words.unit != "space":
-        return
-    if metric.unit != "character" and _is_unspaced(lists):
-        log.warning(
-            "%s counts words between spaces, but these texts have no spaces between"
-            " words; give --metric cer, --metric mer, or --split-characters",
-            metric.name,
-        )
-
-
-def _warn_of_blanks(metric: Metric, lists: Sequence[NbestList]) -> None:
-    """Log a warning if characters are counted, and only the texts or only the
-    references have blanks between letters of a script without blanks.
-    """
-    if metric.words is None or metric.unit != "character":
-        return
-    references, texts = _references_and_texts(lists)
-    if _has_blanks(references) != _has_blanks(texts):
-        log.warning(
-            "%s counts blanks, and only the texts or only the references have blanks"
-            " between their letters; give --metric mer, or --metric wer"
-            " --split-characters, which count none",
-            metric.name,
-        )
-
-
-def _has_blanks(texts: Sequence[str]) -> bool:
-    """Return whether blanks stand between most neighbours of a script that needs none,
-    or between a fifth of them, as between words.
-    """
-    joint = sum(len(_JOINT.findall(text)) for text in texts)
-    parted = sum(len(_PARTED.findall(text)) for text in texts)
-    return 5 * parted > joint + parted
-
-
-_JOINT = re.compile(f"{UNSPACED.pattern}(?={UNSPACED.pattern})")
-_PARTED = re.compile(rf"{UNSPACED.pattern}(?=\s+{UNSPACED.pattern})")
-"""Letters with a neighbour of their kind, directly or behind a blank."""
-
-
-def _warn_of_forms(metric: Metric, lists: Sequence[NbestList]) -> None:
-    """Log a warning if texts and references have letters in different Unicode forms, or
-    if the normaliser of words removes vowels.
-    """
-    words = metric.words
-    if words is None:
-        return
-    references, hypotheses = _references_and_texts(lists)
-    if not words.nfkc and _is_composed(references) != _is_composed(hypotheses):
-        log.warning(
-            "the texts and the references write letters in different Unicode forms, or"
-            " one of them has characters without width; give --nfkc"
-        )
-    if words.whisper_basic and any(map(words.loses_marks, references)):
-        log.warning(
-            "--whisper-basic puts a blank for each mark of this script (a vowel, a"
-            " tone, a point), so words fall apart; give --unicode-basic, which keeps"
-            " marks, instead"
-        )
-    some = [*references, *hypotheses]
-    if not words.case_sensitive and not words.language and any(map(_DOTS.search, some)):
-        log.warning(
-            "the texts have letters of Turkish or Azerbaijani, whose capitals differ;"
-            " give --language tr"
-        )
-
-
-_DOTS = re.compile("[\u0130\u0131]")
-"""The letters of Turkish whose case is not folded as in other languages."""
-
-
-def _is_composed(texts: Sequence[str]) -> bool:
-    """Return whether all texts are in Unicode's form NFC, without characters of no
-    width.
-    """
-    for text in texts:
-        if text.isascii():
-            continue
-        if ZERO_WIDTH.search(text) or not unicodedata.is_normalized("NFC", text):
-            return False
-    return True
-
-
-def _is_unspaced(lists: Sequence[NbestList]) -> bool:
-    """Return whether most references are of a language without blanks between words."""
-    characters = 0
-    unspaced = 0
-    words = 0
-    for nbest in lists:
-        for text in nbest.references:
-            characters += len(text)
-            unspaced += len(UNSPACED.findall(text))
-            words += len(text.split())
-    return unspaced > characters / 2 and unspaced >= UNSPACED_WORD * words
 
 
 # --- values of sets -------------------------------------------------------------------

@@ -220,6 +220,8 @@ class Normaliser(Declared):
         Args:
             text: A text, as it is written.
         """
+        if text.isascii():
+            return False
         if self.drop_marks:
             text = without_marks(text)
         text = unicodedata.normalize("NFKC", text)

@@ -229,6 +229,13 @@ def without_marks(text: str) -> str:
     return "".join(letter for letter in text if not _is_semitic_mark(letter))
 
 
+def has_marks(text: str) -> bool:
+    """Return whether a text has marks of Arabic and Hebrew."""
+    if text.isascii():
+        return False
+    return any(map(_is_semitic_mark, unicodedata.normalize("NFC", text)))
+
+
 @cache
 def _is_semitic_mark(letter: str) -> bool:
     """Return whether a letter is a mark of Arabic or Hebrew."""

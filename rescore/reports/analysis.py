@@ -277,6 +277,10 @@ def outlook(
         oracle=figures.oracle,
     )
     dataset = Dataset.of(lists)
+    if not result.possible:
+        by_votes = bool(dataset.header.systems) and not result.has_lm
+        result = replace(result, by_votes=by_votes)
+        return replace(result, next=_step_without_choice(metric, result, dataset))
     if dataset.header.systems and not result.has_lm:
         result = replace(result, by_votes=True)
         step = analysis_of_systems().next_step(result, weights)
@@ -291,6 +295,23 @@ def outlook(
         )
     step = _of_known_language(step, result, lists)
     return replace(result, next=step)
+
+
+def _step_without_choice(metric: Metric, outlook: Outlook, lists: Dataset) -> str:
+    """Return the next step where no list has a better text than the first pass.
+
+    Args:
+        metric: The metric.
+        outlook: The figures.
+        lists: The lists.
+    """
+    perfect = 100.0 if metric.higher_is_better else 0.0
+    if outlook.first_pass == perfect:
+        return "nothing: the first pass has no errors"
+    more = "more hypotheses, such as by score --recombine 20"
+    if lists.header.systems:
+        more = "one more system"
+    return f"{more}: no list has a better text than the first pass"
 
 
 SAMPLE = 1_000

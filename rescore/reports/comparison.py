@@ -14,8 +14,9 @@ from rescore.deciding import Decided, first_pass
 from rescore.errors import counted
 from rescore.files import opened
 from rescore.metrics import Metric
-from rescore.metrics.base import is_better, text_value, warn_of_texts
+from rescore.metrics.base import is_better, text_value
 from rescore.metrics.significance import PairedTest, ScoredTexts
+from rescore.metrics.texts import warn_of_texts
 from rescore.nbest import NbestList
 from rescore.parts import STYLES
 from rescore.reports import groups

@@ -16,8 +16,8 @@ from rescore.files import distinct
 from rescore.formats.ids import Pairing, Side, paired, some
 from rescore.formats.pairs import paired_outputs
 from rescore.metrics import Metric
-from rescore.metrics.base import warn_of_texts
 from rescore.metrics.significance import PairedTest
+from rescore.metrics.texts import warn_of_texts
 from rescore.nbest import NbestList, content_hash, hash_of_set, with_left_out
 from rescore.parts import TESTS
 from rescore.reports.details import details

@@ -13,10 +13,11 @@ from rescore.dataset import Dataset
 from rescore.deciding import Decided, decide
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
-from rescore.metrics.base import text_value, warn_of_texts
+from rescore.metrics.base import text_value
 from rescore.metrics.listed import LISTED
 from rescore.metrics.normalise import EXACT
 from rescore.metrics.significance import PairedTest
+from rescore.metrics.texts import warn_of_texts
 from rescore.nbest import NbestList
 from rescore.parts import BEST
 from rescore.reports.details import details

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.columns import Column
+from rescore.correlations import pearson, spearman
 from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json
@@ -33,7 +34,7 @@ from rescore.reports.perplexity import Perplexity, TextScore
 from rescore.reports.perplexity import measure as measure_text
 from rescore.reports.results import Results
 from rescore.research.chart import Chart, Series
-from rescore.research.similarity import TRIALS, interval, pearson, spearman
+from rescore.research.similarity import TRIALS, interval
 from rescore.signature import FINGERPRINT_DIGITS, parse
 from rescore.styles import figure
 

@@ -19,8 +19,9 @@ from rescore.metrics import Metric
 from rescore.metrics.alignment import align
 from rescore.metrics.base import aligned_outputs
 from rescore.metrics.normalise import Normaliser
+from rescore.metrics.texts import warn_of_texts
 from rescore.nbest import NbestList
-from rescore.pipeline import rerank
+from rescore.pipeline import decide_stream
 from rescore.plan import resolve
 from rescore.reports.figures import FIRST, sign
 from rescore.reports.outputs import in_order
@@ -154,6 +155,8 @@ def compare_outputs(
     name, base = outputs[0]
     metric = resolve(config, base).metric
     words_of(metric)
+    for _, lists in outputs:
+        warn_of_texts(metric, lists)
     outputs = [(own, aligned_outputs(metric, lists)) for own, lists in outputs]
     name, base = outputs[0]
     ordered = [(own, in_order(own, lists, name, base)) for own, lists in outputs]
@@ -180,9 +183,11 @@ def compare_weights(
     """
     metric = resolve(config, lists, weights=next(iter(weights.values()))).metric
     words_of(metric)
+    warn_of_texts(metric, lists)
     outputs = [_first_pass(FIRST, metric, lists)]
     for name, own in weights.items():
-        texts = [text for _, text in rerank(lists, own, config)]
+        plan = resolve(config, lists, weights=own)
+        texts = [text for _, text in decide_stream(plan, plan.weights, lists)]
         outputs.append(Output(name, texts, str(sign(metric, lists, own))))
     return measure(metric, [nbest.references for nbest in lists], outputs, width)
 

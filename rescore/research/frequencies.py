@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rescore.errors import UserError, counted
-from rescore.formats.sentences import read_lines
+from rescore.formats.sentences import read_text
 from rescore.lms import LanguageModel, TokenScores, is_pseudo, record_of
 from rescore.lms.lexicon import LEAST, NAME, Lexicon
 from rescore.metrics.normalise import Normaliser
@@ -187,7 +187,7 @@ def read_corpus(path: str) -> Corpus:
         lexicon = Lexicon.load(place)
         return Corpus(lexicon.counts, LEAST, lexicon.digest)
     written: Counter[str] = Counter()
-    for line in read_lines(place):
+    for line in read_text(place):
         written.update(line.split())
     counts: Counter[str] = Counter()
     for word, count in written.items():

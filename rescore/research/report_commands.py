@@ -13,6 +13,7 @@ from rescore.files import shown
 from rescore.formats.outputs import is_text
 from rescore.formats.sentences import read_sentences
 from rescore.formats.source import InputWarnings, Source
+from rescore.metrics.texts import warn_of_texts
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, read_file
 from rescore.plan import resolve
@@ -241,6 +242,7 @@ def correlate_command(
     output.check()
     lists = inputs.read(own.nbest, need_references=True)
     metric = resolve(config, lists).metric
+    warn_of_texts(metric, lists)
     error_rates = correlation.read_error_rates(own.results, metric.name, len(lists))
     models = lms.load()
     total = 2 * len(models) * len(lists)

@@ -282,6 +282,11 @@ def _list_of(entry: Any, name: str, place: str, audio: Path | None) -> NbestList
     """
     if not isinstance(entry, dict):
         raise UserError(f'{place}: expected an object with "hyps"')
+    if "hyps" not in entry:
+        raise UserError(
+            f'{place}: no "hyps"; expected one list as a line of native JSON Lines,'
+            ' {"hyps": [{"text": "a b", "score": -1.5}]}, or an array of such lists'
+        )
     nbest = formats.from_json({"id": name, **entry}, place)
     if nbest.audio is not None:
         nbest.audio = confined(nbest.audio, audio)

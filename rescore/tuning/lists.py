@@ -7,8 +7,10 @@ from __future__ import annotations
 import logging
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+
+import numpy as np
 
 from rescore.columns import (
     FIRST_PASS,
@@ -17,12 +19,16 @@ from rescore.columns import (
     comes_from_expansion,
     reserved_columns,
 )
-from rescore.dataset import Dataset
+from rescore.correlations import pearson
+from rescore.dataset import FEWEST, Dataset
 from rescore.errors import UserError, counted
+from rescore.metrics.base import Metric, list_statistics
 from rescore.nbest import Header, NbestList, expansion_columns
 
 log = logging.getLogger(__name__)
 
+SURE = 3.0
+"""Standard errors by which the correlation of a column with errors is above 0."""
 SCALE_RATIO = 5.0
 """Ratio of the spreads of first-pass scores from which on two sets cannot have the same
 weights.
@@ -162,6 +168,27 @@ def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
         )
 
 
+def warn_of_unweighed(
+    lists: Sequence[NbestList], weighs: Callable[[str], bool]
+) -> None:
+    """Warn of columns that could have a weight and have none, where nothing is tuned.
+
+    Args:
+        lists: The lists.
+        weighs: Returns whether a column has a weight.
+    """
+    names = []
+    for name in Dataset.of(lists).columns(Role.LM):
+        if not weighs(name) and not why_untunable(name, lists, [lists]):
+            names.append(name)
+    if names:
+        log.warning(
+            "%s: no weight is given or tuned, so the first pass decides alone; give"
+            " --dev or --folds, which tune a weight, or --weight",
+            ", ".join(names),
+        )
+
+
 def warn_of_single(lists: Sequence[NbestList]) -> None:
     """Warn if every list has a single hypothesis."""
     if lists and all(len(nbest.hypotheses) == 1 for nbest in lists):
@@ -223,6 +250,38 @@ def _advice_on_means(header: Header, columns: Sequence[str]) -> str:
                 ' (lm_norm="sum" in Python) switches this off'
             )
     return ""
+
+
+def warn_of_signs(
+    metric: Metric, lists: Sequence[NbestList], names: Sequence[str]
+) -> None:
+    """Warn of columns without a weight of which a higher value goes with more errors,
+    such as an estimated error rate: a weight above 0 cannot help.
+
+    Args:
+        metric: The metric.
+        lists: Lists with references.
+        names: The columns, which are no scores of language models.
+    """
+    if not names:
+        return
+    losses = list(map(metric.losses, list_statistics(metric, lists)))
+    for name in names:
+        correlations = []
+        for nbest, own in zip(lists, losses, strict=True):
+            values = np.array(nbest.column(name))
+            if np.isfinite(values).all() and np.ptp(own) and np.ptp(values):
+                correlations.append(pearson(values, own))
+        if len(correlations) < FEWEST:
+            continue
+        error = np.std(correlations) / math.sqrt(len(correlations))
+        if np.mean(correlations) > SURE * error:
+            log.warning(
+                "%s has no weight, and a higher %s goes with more errors: if lower is"
+                " better, give --field %s=-%s, which changes the sign, or"
+                " --allow-negative %s",
+                *[name] * 5,
+            )
 
 
 def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:

@@ -252,9 +252,9 @@ def _alone_phrase(single: TriedAlone | None) -> str:
     if single is None or single.gain <= 0:
         return ""
     return (
-        f"; of single models {single.name} comes closest: it gains {single.gain:.2f}"
-        f" points, {_tenths(single.gained_errors)} standard errors of the"
-        f" {single.errors:.1f} that it needs"
+        f"; of single models, without tuned bonuses, {single.name} comes closest: it"
+        f" gains {single.gain:.2f} points, {_tenths(single.gained_errors)} standard"
+        f" errors of the {single.errors:.1f} that it needs"
     )
 
 

@@ -16,9 +16,9 @@ import pytest
 from rescore.asr import session_metrics
 from rescore.asr.sessions import measured_sessions
 from rescore.metrics import METRICS
-from rescore.metrics.base import warn_of_texts
 from rescore.metrics.counting import error_counts
 from rescore.metrics.normalise import FLAGS
+from rescore.metrics.texts import warn_of_texts
 from rescore.reports.groups import reference_words
 from tests.conftest import Run, parameters_of
 

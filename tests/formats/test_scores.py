@@ -137,7 +137,14 @@ FAULTS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
         [*RANKS[:-1], {**RANKS[-1], "qe": "inf"}],
         ["more.csv: utterance u1, hypothesis 1: score qe is inf"],
     ),
-    "no ids": ([{"name": 1, "qe": 2.0}], ["which key has the ids?"]),
+    "no ids": (
+        [{"name": 1, "qe": 2.0}],
+        ["no column of ids; each row needs", "--field id=NAME"],
+    ),
+    "ranks from 0": (
+        [{**row, "rank": int(row["rank"]) - 1} for row in RANKS],
+        ["rank 0; ranks begin at 1", "add 1 to each"],
+    ),
     "no numbers": ([{"id": "u1", "rank": 1}], ["no column of numbers"]),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rescore import metrics
-from rescore.metrics.base import warn_of_texts
+from rescore.metrics.texts import warn_of_texts
 from rescore.nbest import Hypothesis, NbestList
 
 TOKENISED = "the clock , he said , ticked ."

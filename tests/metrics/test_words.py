@@ -189,7 +189,7 @@ SPLITS = {
         "the leaderboard's own normaliser, and compounds of its pairs"
     ),
     "metrics/mt.py": "characters, and tokens of sacreBLEU's own tokenizer",
-    "metrics/base.py": "how many letters stand between blanks, for a warning",
+    "metrics/texts.py": "how many letters stand between blanks, for a warning",
     "metrics/listed.py": "fields of a line in a list of words",
     "asr/documents.py": "fields of files, and texts with single blanks",
     "asr/measured.py": "fields of files, and texts with single blanks",

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rescore.asr.systems import combined
+from rescore.asr.systems import combined, header_of
 from rescore.columns import Column
 from rescore.deciding import decide
 from rescore.decision import Choice, Decision
@@ -428,6 +428,25 @@ def test_no_advice_to_use_a_model_of_another_language(
     weights = Weights({"s2s": 0.5, "tta": 0.5}) if scored else FIRST_PASS_ALONE
     step = outlook(ErrorRate(), decide(None, lists, weights)).next
     assert ("their language" in step or "tta does not know" in step) is not is_known
+
+
+@pytest.mark.parametrize("weights", [FIRST_PASS_ALONE, HALF])
+@pytest.mark.parametrize("systems", [(), ("a", "b")])
+@pytest.mark.parametrize(
+    ("reference", "step"),
+    [
+        ("a x c", "nothing: the first pass has no errors"),
+        ("z", "no list has a better text than the first pass"),
+    ],
+)
+def test_no_advice_for_a_gain_of_nothing(
+    reference: str, step: str, systems: tuple[str, ...], weights: Weights
+) -> None:
+    lists = [replace(LISTS[0], references=(reference,))]
+    lists[0].header = header_of(systems)
+    outlook = outlook_of(ErrorRate(), lists, weights)
+    assert outlook.possible == 0 and step in outlook.next
+    assert ("one more system" in outlook.next) == (bool(systems) and reference == "z")
 
 
 def test_the_p_value_by_speaker_is_that_of_rerank(rescore: Run, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rescore.correlations import ranks, spearman
 from rescore.errors import UserError
 from rescore.lms import load
 from rescore.research.similarity import (
@@ -16,9 +17,7 @@ from rescore.research.similarity import (
     cosines,
     interval,
     measure_pairs,
-    ranks,
     read_pairs,
-    spearman,
 )
 from rescore.research.vectors import Embedder
 from tests.conftest import SENTENCES, Run, assert_one_line_error

@@ -318,6 +318,7 @@ def test_an_impossible_hypothesis_has_no_number(client: Client) -> None:
         (b"3", "expected an object"),
         (b'["a"]', "list 1: expected an object"),
         (b'{"id": "u"}', "hyps"),
+        (b'{"u": {"ref": "a", "hyp_1": {"score": 1}}}', "a line of native JSON Lines"),
         (b'{"hyps": []}', "no hypotheses"),
         (b'{"hyps": [{"score": 1}]}', "text"),
         (b'{"hyps": [{"text": "a", "score": "x"}]}', "expected float"),

@@ -41,6 +41,7 @@ from rescore.formats.understood import tell_files
 from rescore.metrics import Metric, default_metric
 from rescore.metrics.base import text_value
 from rescore.metrics.normalise import EXACT, Normaliser
+from rescore.metrics.texts import warn_of_texts
 from rescore.nbest import NbestList
 from rescore.options import Declared, option, written_file
 from rescore.plan import Plan, resolve
@@ -117,6 +118,7 @@ def command(
     lists = list(_lists(own, inputs, words, plan.metric.units or words))
     if not config.metrics and default_metric(lists) != default_metric(()):
         plan = resolve(config, lists)
+    warn_of_texts(plan.metric, lists)
     group_table = _group_table(lists, plan)
     formats.write(undo.undone(lists), own.output)
     tables = [_table(lists, plan.metric, words)]

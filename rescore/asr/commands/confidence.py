@@ -11,6 +11,7 @@ from rescore.config import RunConfig
 from rescore.files import ending_of
 from rescore.formats import audio
 from rescore.formats.times import TIMED
+from rescore.metrics.texts import warn_of_texts
 from rescore.options import Suited, read_file, written_file
 from rescore.plan import resolve
 from rescore.tuning import suited
@@ -78,6 +79,7 @@ def command(
         dev_lists = inputs.read_dev(dev)
     suited(loaded, [*lists, *dev_lists], weights.force_weights)
     plan = resolve(config, dev_lists or lists, weights=loaded)
+    warn_of_texts(plan.metric, lists)
     confident = confidences(plan, lists, dev_lists)
     with formats.opened(file.output) as opened:
         write(file.output, opened, lists, confident, segments)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rescore.errors import UserError, counted
 from rescore.files import naming, read_json, write_text
-from rescore.formats.sentences import read_lines, read_sentences
+from rescore.formats.sentences import read_sentences, read_text
 from rescore.lms.tokenizer import Tokenizer
 from rescore.nbest import in_parts
 
@@ -44,9 +44,10 @@ def read_pairs(source: Path, target: Path) -> Iterator[list[SentencePair]]:
         target: The file of the second sides.
 
     Raises:
-        UserError: A file cannot be read, or has fewer lines than the other.
+        UserError: A file cannot be read, holds N-best lists, or has fewer lines than
+            the other.
     """
-    lines = zip_longest(read_lines(source, empty=True), read_lines(target, empty=True))
+    lines = zip_longest(read_text(source, empty=True), read_text(target, empty=True))
     number = 0
     for chunk in in_parts(lines, CHUNK):
         pairs = []

@@ -13,7 +13,8 @@ import torch
 
 from rescore.errors import UserError, counted
 from rescore.files import make_folder, sha256, write_text
-from rescore.formats.sentences import read_lines
+from rescore.formats.sentences import read_lines, read_text, refuse_lists
+from rescore.formats.source import Source
 from rescore.lms import checkpoint, lexicon
 from rescore.lms.base import Report, kind_of
 from rescore.lms.cards import weight_of
@@ -134,6 +135,8 @@ def _check(kind: NeuralKind, options: NeuralOptions) -> None:
         _check_is_free(options.out)
     if not options.texts and options.steps != 0:
         raise UserError("no text to train on; give --text FILE")
+    for file in _files(options):
+        refuse_lists(Source(file))
     make_folder(options.out, f"--out {options.out}")
     if options.steps != 0:
         make_folder(state_folder(options.out), f"--out {options.out}")
@@ -197,7 +200,7 @@ def _tokenizer(options: NeuralOptions, report: Report) -> Tokenizer:
     report(
         f"training a tokenizer of {size:,} WordPieces on {', '.join(map(str, files))}"
     )
-    lines = chain.from_iterable(map(read_lines, files))
+    lines = chain.from_iterable(map(read_text, files))
     tokenizer = train_wordpiece(lines, size, options.normalisation)
     if tokenizer.vocab_size < size:
         report(f"the text gives {tokenizer.vocab_size:,} WordPieces only")
