@@ -12,7 +12,7 @@ import msgspec
 from rescore.errors import UserError
 from rescore.files import name_of_set, parsed, read_json
 from rescore.parts import METRICS
-from rescore.reports.outputs import MeasuredOutputs
+from rescore.reports.outputs import MeasuredOutputs, short_names
 from rescore.reports.records import CHOICES, SCHEMA, MetricResult, Record
 from rescore.reports.results import Results
 from rescore.signature import parse
@@ -93,10 +93,15 @@ def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]
         dataset: The name of the test set in tables.
     """
     outputs = reports[0].systems
+    names = short_names([output.name for output in outputs])
     compared = range(1, len(outputs)) or range(1)
     records = []
     for place in compared:
-        measured = [_as_result(report, place) for report in reports]
+        measured = []
+        for report in reports:
+            result = _as_result(report, place)
+            result.first_output = names[outputs[0].name]
+            measured.append(result)
         records.append(
             Record(
                 utterances=outputs[0].utterances,
@@ -105,7 +110,7 @@ def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]
                 origin="",
                 signature=reports[0].signature,
                 dataset=dataset,
-                system=outputs[place].name,
+                system=names[outputs[place].name],
                 metrics=measured,
             )
         )
@@ -131,7 +136,6 @@ def _as_result(report: MeasuredOutputs, place: int) -> MetricResult:
         sentence_errors={},
         intervals={},
         signature=report.signature,
-        first_output=first.name,
     )
     for choice, measured in (("first_pass", first), ("reranked", row)):
         if measured.wrong is not None:

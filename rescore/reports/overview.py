@@ -85,7 +85,10 @@ def render_overview(
     signatures: dict[str, str] = {}
     for run in results:
         for figures in run.metrics:  # outputs of one report have one signature
-            signatures.setdefault(figures.signature, _name(run))
+            name = _name(run)
+            if figures.first_output is not None:
+                name = str(run.dataset)
+            signatures.setdefault(figures.signature, name)
     named = [(name, signature) for signature, name in signatures.items()]
     lines = signature_lines(named, style)
     if lines:

@@ -129,5 +129,5 @@ def test_several_outputs_are_one_table_of_all_metrics(
     Path("golden.json").write_text(Path("r.json").read_text())
     checked = rescore("check", "r.json", "--golden", "golden.json").stdout
     names = [row.split("  ")[0] for row in checked.splitlines()[1:-1]]
-    assert names[:2] == ["a, WER", "a, WER, utterances"]
+    assert names[:2] == ["a (WER)", "a (WER, utterances)"]
     assert len(set(names)) == len(names)

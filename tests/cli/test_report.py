@@ -391,7 +391,7 @@ def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
     assert done.returncode == 0 and "other dev lists" in done.stdout
     done = rescore("check", changed(dev=None), "--golden", "golden.json")
     assert done.returncode == 0 and re.search(
-        r"dev.reranked +[\d.]+ +not tuned +no dev lists +changed", done.stdout
+        r"dev.reranked +[\d.]+ +not tuned +changed +no dev lists", done.stdout
     )
     old = json.loads(results.read_text())["signature"]
     done = rescore(
