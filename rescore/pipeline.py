@@ -36,6 +36,7 @@ from rescore.keys import Key
 from rescore.lms import LanguageModel
 from rescore.lms.context import with_needed_neighbours
 from rescore.metrics import Metric
+from rescore.metrics.base import is_better
 from rescore.metrics.folds import Folds
 from rescore.nbest import NbestList, in_parts, with_header
 from rescore.plan import Load, Plan, check, resolve
@@ -316,7 +317,30 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
                 tuned.source,
                 bonus.option,
             )
+    _warn_of_decision(plan.metric, weights)
     return weights
+
+
+def _warn_of_decision(metric: Metric, weights: Weights) -> None:
+    """Warn of a decision that is worse than the first pass on the lists that its scale
+    was tuned on. Votes of systems have a best system to be compared with, and warn of
+    it themselves.
+    """
+    about = weights.tuned_for
+    if about is None or about.value is None or about.first_pass is None:
+        return
+    if weights.decision.is_best or weights.mixture is not None:
+        return
+    if is_better(about.first_pass, about.value, metric.higher_is_better):
+        log.warning(
+            "%s: --decide %s is worse than the first pass (%s %.2f -> %.2f); leave out"
+            " --decide",
+            weights.tuned.source,
+            weights.decision.name,
+            metric.name,
+            about.first_pass,
+            about.value,
+        )
 
 
 def decide_all(

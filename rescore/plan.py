@@ -68,7 +68,7 @@ from rescore.refusals import refuse_several_sources, refuse_tuning
 from rescore.reports.groups import labels
 from rescore.tuning import FIRST_PASS_ALONE, TunedBy, TuningOptions, Weights
 from rescore.tuning.agreement import Agreement
-from rescore.tuning.lists import choose_columns
+from rescore.tuning.lists import choose_columns, warn_of_left_out
 from rescore.tuning.weights import TunedFor
 
 log = logging.getLogger(__name__)
@@ -610,6 +610,7 @@ class _Resolver:
         votes = Agreement(at.lists, systems, cut_words).votes
         mixture = Mixture(votes, estimated=True)
         at.note("votes", named(mixture), "the agreement of the systems")
+        warn_of_left_out(at.lists)
         return replace(weights, mixture=mixture)
 
     def _refuse_votes(self, why: str) -> None:

@@ -142,6 +142,24 @@ def common_expansion_columns(lists: Sequence[NbestList]) -> list[str]:
     return columns or []
 
 
+def warn_of_left_out(lists: Dataset) -> None:
+    """Say so where votes by agreement are estimated on a part of the lists: on those
+    with references.
+
+    Args:
+        lists: The lists that votes are estimated on.
+    """
+    left_out = lists.header.left_out
+    if left_out:
+        log.warning(
+            "votes are estimated on the %s with references, not on all %s, and --best"
+            " has their texts alone; for all lists give no references, and measure the"
+            " texts of --best with `rescore eval --ref FILE --allow-missing`",
+            counted(len(lists), "list"),
+            f"{len(lists) + left_out:,}",
+        )
+
+
 def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
     """Warn if lists have scores of models that are not among the models of a run.
 
