@@ -68,7 +68,7 @@ from rescore.refusals import refuse_several_sources, refuse_tuning
 from rescore.reports.groups import labels
 from rescore.tuning import FIRST_PASS_ALONE, TunedBy, TuningOptions, Weights
 from rescore.tuning.agreement import Agreement
-from rescore.tuning.lists import choose_columns, warn_of_left_out
+from rescore.tuning.lists import choose_columns, tell_order, warn_of_left_out
 from rescore.tuning.weights import TunedFor
 
 log = logging.getLogger(__name__)
@@ -493,6 +493,8 @@ class _Resolver:
                 "the weights were tuned for it" if at.former_weights else "the default"
             )
         at.note("decision", how, why)
+        if self._config.scale is None and not at.of_requests:
+            tell_order(decision, at.lists)
         return decision
 
     def _expansions(self, cut_words: Normaliser) -> tuple[Expansion, ...]:

@@ -138,7 +138,7 @@ class Normaliser(Declared):
     answer: str | None = option(
         None,
         "All but BLEU, chrF, TER, COMET: take the answer out of each text and reference"
-        " first: the first group of the last match, or the last match.",
+        " first: the first group that matches in the last match, or the last match.",
         metavar="REGEX",
         parse=answer_pattern,
     )

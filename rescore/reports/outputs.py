@@ -22,7 +22,13 @@ from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList, content_hash, hash_of_set, with_left_out
 from rescore.parts import TESTS
 from rescore.reports.details import details
-from rescore.reports.figures import SHORT, Figures, MeasuredRow, sign
+from rescore.reports.figures import (
+    SHORT,
+    Figures,
+    MeasuredRow,
+    sign,
+    tell_mean_of_samples,
+)
 from rescore.reports.groups import Groups, grouped, render
 from rescore.signature import number_of
 from rescore.styles import figure, p_value, text
@@ -152,6 +158,7 @@ def compare_outputs(
     base, base_lists = outputs[0]
     for _, lists in outputs:
         warn_of_texts(metric, lists)
+        tell_mean_of_samples(metric, lists)
     have_choices = [
         any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs
     ]
