@@ -43,8 +43,11 @@ class Table(Declared):
         "Style of the table.  [default: from the ending of -o, else text]",
         choices=parts.STYLES,
     )
-    output: str = written_file(
-        "-", "Write the table: .md, .csv, .tex or .txt; - is stdout.", "-o", "--output"
+    output: tuple[str, ...] = written_file(
+        ("-",),
+        "Write the table: .md, .csv, .tex or .txt; - is stdout. May be repeated.",
+        "-o",
+        "--output",
     )
 
 
@@ -60,20 +63,22 @@ def report_command(own: Table, shown: Shown) -> None:
     `rescore eval` are compared with the first of them, and their test set is called
     after the file.
     """
-    if ending_of(own.output) == ".json":
-        raise OptionError(
-            f"--output {own.output}: its ending is not one of {endings()}; give --style"
-        )
+    for path in own.output:
+        if ending_of(path) == ".json":
+            raise OptionError(
+                f"--output {path}: its ending is not one of {endings()}; give --style"
+            )
     results: list[Record] = []
     for path in own.results:
         results += read_each(Path(path))
     if own.dev:
         results = list(with_dev(results))
     results = told_apart(results)
-    style = own.style or style_of(own.output) or "text"
-    with formats.opened(own.output) as file:
+    for path in own.output:
+        style = own.style or style_of(path) or "text"
         table = render_overview(results, own.layout, style, shown)
-        file.write(table + "\n")
+        with formats.opened(path) as file:
+            file.write(table + "\n")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,9 +79,11 @@ def render_overview(
     else:
         blocks = _paper_blocks(results, style, shown)
     blocks += _groups(results, style)
-    if style in ("text", "markdown"):
-        blocks += _unused_models(results)
-        blocks += _untested(results)
+    notes = [*_unused_models(results), *_untested(results)]
+    if style == "latex":
+        notes = [latex_note(note) for note in notes]
+    if style != "csv":
+        blocks += notes
     signatures: dict[str, str] = {}
     for run in results:
         for figures in run.metrics:  # outputs of one report have one signature
