@@ -186,7 +186,7 @@ def command(
     instead = "give --report, --table or --details, which print figures"
     decision = decision_of(config, loaded)
     check_unmeasured(config, loaded.weights, decision, instead)
-    stream = own.check_lists(inputs.iterate(own.nbest), times)
-    own.write(pipeline.rerank(stream, loaded, config), times)
     if inputs.ref and not own.output:
         log.info("--ref is not used: %s", instead)
+    stream = own.check_lists(inputs.iterate(own.nbest), times)
+    own.write(pipeline.rerank(stream, loaded, config), times)

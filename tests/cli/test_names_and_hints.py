@@ -150,3 +150,23 @@ def test_a_report_is_written_in_several_styles(rescore: Run) -> None:
     assert signature.startswith("e: WER|")
     done = rescore("report", "e.json", "-o", "t.md", "-o", "t.json")
     assert_one_line_error(done, "t.json", "--style")
+
+
+@pytest.mark.parametrize("flags", ["-q", "--quiet", "-v", "-v -q"])
+def test_options_of_logging_may_stand_before_the_command(
+    flags: str, rescore: Run
+) -> None:
+    Path("a").write_text("u1 an owl\n")
+    line = ["a", "--ref", "a"]
+    before = rescore(*flags.split(), "eval", *line)
+    behind = rescore("eval", *flags.split(), *line)
+    assert before == behind and before.returncode == 0
+
+
+def test_a_message_names_few_commands(rescore: Run) -> None:
+    Path("l.jsonl").write_text('{"id": "u1", "ref": "a", "hyps": [{"text": "a"}]}\n')
+    done = rescore("tune", "l.jsonl", "--lm", "tta", "-o", "w.json")
+    assert_one_line_error(
+        done, "tune takes no --lm; give it to run or score or compare"
+    )
+    assert "serve" not in done.stderr
