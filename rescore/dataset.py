@@ -115,7 +115,8 @@ class Dataset(list[NbestList]):
 
         Spearman's correlation of the medians of lists decides. It has to be above
         `SUMS_FALL` by `ERRORS` standard errors, so that few lists need a clear rise.
-        False for fewer than `FEWEST` lists with scores, for ranks, and for lists of several systems.
+        False for fewer than `FEWEST` lists with scores, for ranks, and for lists of
+        several systems.
         """
         if self.header.systems or self.is_order_only:
             return False

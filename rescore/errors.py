@@ -87,17 +87,22 @@ class ServerError(UserError):
         self.advice = advice
 
 
+MOST_NAMED = 3
+"""Commands that a message names in the place of another."""
+
+
 def takes_no(taker: str, option: str, others: Sequence[str] = ()) -> str:
     """Return the message about an option that a command or a function does not take.
 
     Args:
         taker: The command or the function, perhaps with an option of it.
         option: The option.
-        others: The commands or functions that take it.
+        others: The commands or functions that take it, the most usual first; the
+            message names up to `MOST_NAMED` of them.
     """
     message = f"{taker} takes no {option}"
     if others:
-        message += f"; give it to {' or '.join(others)}"
+        message += f"; give it to {' or '.join(others[:MOST_NAMED])}"
     return message
 
 

@@ -316,9 +316,24 @@ def distinct(parts: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
     Args:
         parts: The parts of each path, in the order in which they are looked at.
     """
-    for same_depth in zip(*parts, strict=False):
-        if len(set(same_depth)) == len(parts):
-            return same_depth
+    names = distinct_in_each([parts])
+    return names[0] if names else None
+
+
+def distinct_in_each(
+    sets: Sequence[Sequence[Sequence[str]]],
+) -> list[tuple[str, ...]] | None:
+    """Return for each set of paths the first of the parts that differs in each two
+    paths of a set, in every set at the same place; None if there is none.
+
+    Args:
+        sets: The parts of each path of each set, in the order in which they are looked
+            at.
+    """
+    places = [zip(*parts, strict=False) for parts in sets]
+    for names in zip(*places, strict=False):
+        if all(len(set(of_set)) == len(of_set) for of_set in names):
+            return list(names)
     return None
 
 

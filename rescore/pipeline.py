@@ -37,6 +37,7 @@ from rescore.keys import Key
 from rescore.lms import LanguageModel
 from rescore.lms.context import with_needed_neighbours
 from rescore.metrics import Metric
+from rescore.metrics.base import is_better
 from rescore.metrics.folds import Folds
 from rescore.metrics.texts import warn_of_texts
 from rescore.nbest import NbestList, in_parts, with_header
@@ -327,7 +328,30 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
                 tuning.source,
                 bonus.option,
             )
+    _warn_of_decision(plan.metric, weights)
     return weights
+
+
+def _warn_of_decision(metric: Metric, weights: Weights) -> None:
+    """Warn of a decision that is worse than the first pass on the lists that its scale
+    was tuned on. Votes of systems have a best system to be compared with, and warn of
+    it themselves.
+    """
+    tuning = weights.tuning
+    if tuning.value is None or tuning.first_pass is None:
+        return
+    if weights.decision.is_best or weights.mixture is not None:
+        return
+    if is_better(tuning.first_pass, tuning.value, metric.higher_is_better):
+        log.warning(
+            "%s: --decide %s is worse than the first pass (%s %.2f -> %.2f); leave out"
+            " --decide",
+            tuning.source,
+            weights.decision.name,
+            metric.name,
+            tuning.first_pass,
+            tuning.value,
+        )
 
 
 def decide_all(

@@ -61,7 +61,7 @@ from rescore.nbest import NbestList
 from rescore.parts import FEATURES
 from rescore.reports.groups import labels
 from rescore.tuning import FIRST_PASS_ALONE, TunedBy, Tuning, TuningOptions, Weights
-from rescore.tuning.lists import choose_columns
+from rescore.tuning.lists import choose_columns, tell_order
 
 log = logging.getLogger(__name__)
 
@@ -449,6 +449,8 @@ class _Resolver:
                 "the weights were tuned for it" if at.former_weights else "the default"
             )
         at.note("decision", how, why)
+        if self._config.scale is None and not at.of_requests:
+            tell_order(decision, at.lists)
         return decision
 
     def _expansions(self, cut_words: Normaliser) -> tuple[Expansion, ...]:

@@ -66,13 +66,14 @@ TINY = {
 
 
 def commands(page: Path) -> list[str]:
-    """The indented lines that call rescore, joined where they end in a backslash; the
-    loops of docs/results, which need the public sets, are in fences.
+    """The indented lines and the steps of workflows that call rescore, joined where
+    they end in a backslash; the loops of docs/results, which need the public sets, are
+    in fences.
     """
     text = re.sub(r"```bash\n(?s:.*?)```", "", page.read_text(encoding="utf-8"))
     text = re.sub(r" \\\n +", " ", text)
-    found = re.findall(r"^    (?:\$ )?(rescore .*)$", text, re.MULTILINE)
-    return [re.sub(r"\s+#.*", "", line) for line in found]
+    found = re.findall(r"^    (?:\$ |  - run: )?(rescore .*)$", text, re.MULTILINE)
+    return [re.sub(r"\s+(#|>>).*", "", line) for line in found]
 
 
 def test_there_are_commands() -> None:
@@ -309,8 +310,8 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
     for name in ("hyp.seglst.json", "ref.seglst.json"):
         said = {"session_id": "talk", "speaker": "anna", "words": "an owl"}
         (folder / name).write_text(json.dumps([said]), encoding="utf-8")
-    for name in ("output.trn", "other.trn", "output.1688.trn", "other.1688.trn"):
-        shutil.copy(folder / "ref.trn", folder / name)
+    for name in ("output", "output-v2", "other", "output.1688", "other.1688"):
+        shutil.copy(folder / "ref.trn", folder / f"{name}.trn")
     (folder / "names.txt").write_text(
         "\n".join(lists[0].references[0].split()), encoding="utf-8"
     )
@@ -663,6 +664,19 @@ def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     assert getattr(names["results"], "reranked", 100) < getattr(
         names["results"], "first_pass", 0
     )
+
+
+def test_the_workflow_of_outputs_runs_its_commands() -> None:
+    """It is a workflow, and the commands that it runs are among those that run here."""
+    yaml = pytest.importorskip("yaml")
+    page = ROOT / "docs" / "results-files.md"
+    blocks = re.findall(r"```yaml\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    [workflow] = [block for block in blocks if "jobs:" in block]
+    [job] = yaml.safe_load(workflow)["jobs"].values()
+    lines = [step["run"] for step in job["steps"] if "run" in step]
+    calls = [line.partition(" >>")[0] for line in lines if line.startswith("rescore ")]
+    assert [call.split()[1] for call in calls] == ["eval", "report", "check"]
+    assert set(calls) <= set(commands(page))
 
 
 def test_inputs_of_the_action_stay_data(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from rescore.asked import ROADS, checked
 from rescore.columns import TOKENS, WORDS, Column
 from rescore.errors import UserError
 from rescore.nbest import Header, Hypothesis, NbestList
+from rescore.parts import BEST, DECISIONS
 from rescore.plan import resolve
 from rescore.reports.summary import render
 from rescore.tuning.lists import choose_columns
@@ -345,3 +346,24 @@ def test_components_are_tuned_where_asked(run_in: Run, tmp_path: Path) -> None:
         run_in(plain, "--folds", "2", "--components"),
         "the lists have no parts of the first-pass score",
     )
+
+
+@pytest.mark.parametrize("decision", sorted({*DECISIONS} - {BEST}))
+@pytest.mark.parametrize("first_is_right", [True, False])
+def test_a_decision_that_is_worse_than_the_first_pass_is_told(
+    decision: str, first_is_right: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Lists of equal scores, in which the other hypotheses agree on other words."""
+    lists = []
+    for number in range(8):
+        texts = [f"an owl {number}", f"a cowl {number}", f"a cowls {number}"]
+        reference = texts[0 if first_is_right else 1]
+        hypotheses = [Hypothesis(text, {"s2s": -1.0}) for text in texts]
+        lists.append(NbestList(f"u{number}", hypotheses, (reference,)))
+    weights = rescore.tune(lists, decision=decision, columns=())
+    about = weights.tuned_for
+    assert about is not None
+    assert about.value is not None and about.first_pass is not None
+    told = f"--decide {decision} is worse than the first pass" in caplog.text
+    assert told == (about.value > about.first_pass)
+    assert told == first_is_right

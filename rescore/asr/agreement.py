@@ -176,7 +176,10 @@ class Agreement:
         if self._group_count == 1:
             return "the systems agree in almost all texts"
         if self._group_count == 2:
-            return "nothing tells which of two systems, or of two groups, is better"
+            return (
+                "nothing tells which of two systems, or of two groups, is better; where"
+                " they differ, the first system decides"
+            )
         if _are_pairs(self._matrix, self._groups):
             return "two pairs of systems agree, and nothing tells which pair is better"
         factor = math.exp(self._tolerance)

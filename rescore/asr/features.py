@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -10,12 +11,15 @@ from rescore.asr.agreement import Agreement
 from rescore.asr.mixture import AGREEMENT, Mixture, named
 from rescore.columns import Reserved, Role
 from rescore.config import SYSTEMS
-from rescore.errors import OptionError, UserError
+from rescore.dataset import Dataset
+from rescore.errors import OptionError, UserError, counted
 from rescore.expansion import Expansion
 from rescore.features import Feature, Situation
 from rescore.metrics import Normaliser
 from rescore.options import Declared, option
 from rescore.tuning import Weights
+
+log = logging.getLogger(__name__)
 
 EQUAL = "equal"
 """The value of --votes for equal votes."""
@@ -88,7 +92,26 @@ class SystemVotes(Feature):
         votes = Agreement(at.lists, systems, words).votes
         mixture = Mixture(votes, estimated=True)
         at.note("votes", named(mixture), "the agreement of the systems")
+        _warn_of_left_out(at.lists)
         return replace(weights, mixture=mixture)
+
+
+def _warn_of_left_out(lists: Dataset) -> None:
+    """Say so where votes by agreement are estimated on a part of the lists: on those
+    with references.
+
+    Args:
+        lists: The lists that votes are estimated on.
+    """
+    left_out = lists.header.left_out
+    if left_out:
+        log.warning(
+            "votes are estimated on the %s with references, not on all %s, and --best"
+            " has their texts alone; for all lists give no references, and measure the"
+            " texts of --best with `rescore eval --ref FILE --allow-missing`",
+            counted(len(lists), "list"),
+            f"{len(lists) + left_out:,}",
+        )
 
 
 def _check_same(at: Situation) -> None:

@@ -32,7 +32,7 @@ from rescore.styles import text
 from rescore.tuning.line import Indices
 from rescore.tuning.record import TuningOptions
 from rescore.tuning.scale import MANY, tune_scale
-from rescore.tuning.search import gain_interval
+from rescore.tuning.search import gain_interval, significantly_better
 from rescore.tuning.tune import Fitted
 from rescore.tuning.weights import Weights
 
@@ -244,35 +244,60 @@ class _VoteTuner:
 
     def _rate_of(self, vote: Vote, chooser: Chooser) -> float:
         """Return the error rate of the texts that a vote chooses, in percent."""
+        return _rate(self._metric, self._counts_of(vote, chooser))
+
+    def _counts_of(self, vote: Vote, chooser: Chooser) -> Counts:
+        """Return the statistics of the texts that a vote chooses, (lists, k)."""
         votes = np.array(list(vote.mixture.votes.values()))
         own = chooser.with_options(vote.decision.options)
         texts = own.texts(self._preferences(votes))
-        return _rate(self._metric, text_statistics(self._metric, self._lists, texts))
+        return text_statistics(self._metric, self._lists, texts)
 
     def table(self, voting: Vote) -> str:
         """Return a table of the systems: the metric of each alone, the metric of all
-        others, and its votes; then all with equal and with tuned votes.
+        others, and its votes; then all with equal and with tuned votes. A line says
+        without which systems the vote is significantly better.
         """
         chooser = self._chooser
         if sum(self._sizes) >= MANY:
             chooser = self._held
         rows = [["", self._metric.name, "without it", "votes"]]
+        together = self._counts_of(voting, chooser)
+        useless = []
         if len(self.systems) > 1:
             votes = voting.mixture.votes
             for name, rate in zip(self.systems, self._rates_of_all, strict=True):
                 others = Vote(self.mixture_of({**votes, name: 0.0}), voting.decision)
-                without = self._rate_of(others, chooser)
+                counts = self._counts_of(others, chooser)
+                without = _rate(self._metric, counts)
+                if significantly_better(self._metric, counts, together):
+                    useless.append(name)
                 shown = [self._shown(rate), self._shown(without)]
                 rows.append([name, *shown, f"{votes[name]:.2g}"])
-        for how, vote in (("equal", self._equal_vote), ("tuned", voting)):
-            rate = self._rate_of(vote, chooser)
-            rows.append([f"{how} votes", self._shown(rate), "", ""])
-        return text(rows)
+        equal = self._rate_of(self._equal_vote, chooser)
+        rows.append(["equal votes", self._shown(equal), "", ""])
+        rows.append(["tuned votes", self._shown(_rate(self._metric, together)), "", ""])
+        table = text(rows)
+        if len(self.systems) > 1:
+            table += f"\n{_advice(useless)}"
+        return table
 
     def _shown(self, rate: float) -> str:
         """Return the metric of an error rate in percent, for the table."""
         top = 100.0 if self._metric.higher_is_better else 0.0
         return f"{abs(top - rate):.2f}"
+
+
+def _advice(useless: Sequence[str]) -> str:
+    """Return which systems should be left out.
+
+    Args:
+        useless: The systems without which the vote is significantly better.
+    """
+    if useless:
+        named = " or ".join(useless)
+        return f"the vote is significantly better without {named}: leave it out"
+    return "no system harms the vote significantly"
 
 
 def _variants(decision: Decision) -> Iterator[Decision]:

@@ -12,6 +12,7 @@ import os
 import platform
 import signal
 import sys
+from itertools import takewhile
 from pathlib import Path
 from typing import NoReturn
 
@@ -190,9 +191,28 @@ class Commands(click.Group):
         if not args and not ctx.resilient_parsing:
             click.echo(ctx.get_help())
             ctx.exit(2)
+        args = _command_first(args)
         if args and args[0] not in ("--help", "-h", "--version"):
             args = [*_with_command(args[0], ctx.resilient_parsing), *args[1:]]
         return super().parse_args(ctx, args)
+
+
+LOGGING = {"-q", "--quiet", "-v", "--verbose"}
+"""Options of all commands that may stand before the command."""
+
+
+def _command_first(args: list[str]) -> list[str]:
+    """Return a command line with its command before the options of `LOGGING`, such as
+    `eval -q x` for `-q eval x`; without a command the line as it is.
+
+    Args:
+        args: The words of the command line.
+    """
+    before = list(takewhile(LOGGING.__contains__, args))
+    rest = args[len(before) :]
+    if before and rest and rest[0].lower() in COMMANDS.shipped:
+        return [rest[0], *before, *rest[1:]]
+    return args
 
 
 def _with_command(word: str, completing: bool) -> list[str]:

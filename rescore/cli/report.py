@@ -43,8 +43,11 @@ class Table(Declared):
         "Style of the table.  [default: from the ending of -o, else text]",
         choices=parts.STYLES,
     )
-    output: str = written_file(
-        "-", "Write the table: .md, .csv, .tex or .txt; - is stdout.", "-o", "--output"
+    output: tuple[str, ...] = written_file(
+        ("-",),
+        "Write the table: .md, .csv, .tex or .txt; - is stdout. May be repeated.",
+        "-o",
+        "--output",
     )
 
 
@@ -60,20 +63,22 @@ def report_command(own: Table, shown: Shown) -> None:
     `rescore eval` are compared with the first of them, and their test set is called
     after the file.
     """
-    if ending_of(own.output) == ".json":
-        raise OptionError(
-            f"--output {own.output}: its ending is not one of {endings()}; give --style"
-        )
+    for path in own.output:
+        if ending_of(path) == ".json":
+            raise OptionError(
+                f"--output {path}: its ending is not one of {endings()}; give --style"
+            )
     results: list[Record] = []
     for path in own.results:
         results += read_each(Path(path))
     if own.dev:
         results = list(with_dev(results))
     results = told_apart(results)
-    style = own.style or style_of(own.output) or "text"
-    with formats.opened(own.output) as file:
+    for path in own.output:
+        style = own.style or style_of(path) or "text"
         table = render_overview(results, own.layout, style, shown)
-        file.write(table + "\n")
+        with formats.opened(path) as file:
+            file.write(table + "\n")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +99,27 @@ class Regression(Declared):
         low=0,
         high=1e6,
     )
+    renamed: tuple[str, ...] = option(
+        (),
+        "An output of the golden file has another name now. May be repeated.",
+        metavar="OLD=NEW",
+    )
+
+    def new_names(self) -> dict[str, str]:
+        """Return the new name of each output that --renamed names.
+
+        Raises:
+            OptionError: A value has another form.
+        """
+        names = {}
+        for typed in self.renamed:
+            old, sign, new = typed.partition("=")
+            if not (old and sign and new):
+                raise OptionError(
+                    f"--renamed {typed}: expected OLD=NEW, such as a.trn=b.trn"
+                )
+            names[old] = new
+        return names
 
 
 @options.command("check")
@@ -111,11 +137,19 @@ def check_command(own: Regression) -> int:
     rescore eval output.trn --ref ref.trn --report results.json
 
     No figure may be worse by more than --tolerance; counts and settings must be equal.
-    A changed model, weight or version is reported, but it is not a failure.
+    A changed model, weight or version is reported, but it is not a failure. Outputs of
+    `rescore eval` are matched by the names that tables print; an output that is missing
+    is a failure, and --renamed gives its new name.
     """
     golden_path, path = Path(own.golden), Path(own.results)
     golden = read_outputs(golden_path)
+    new_names = own.new_names()
     if golden is None:
+        if new_names:
+            raise OptionError(
+                f"--renamed names outputs of `rescore eval`, and {golden_path} is no"
+                " file of `rescore eval --report`; leave out --renamed"
+            )
         findings = compare(read(golden_path), read(path), own.tolerance)
     else:
         outputs = read_outputs(path)
@@ -124,6 +158,6 @@ def check_command(own: Regression) -> int:
                 f"{path}: is no file of `rescore eval --report`, as {golden_path} is;"
                 " give two files of the same command"
             )
-        findings = compare_reports(golden, outputs, own.tolerance)
+        findings = compare_reports(golden, outputs, own.tolerance, new_names)
     click.echo(render(findings))
     return int(any(finding.failed for finding in findings))

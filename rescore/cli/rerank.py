@@ -183,7 +183,7 @@ def command(
         return
     instead = "give --report, --table or --details, which print figures"
     check_unmeasured(config, loaded, instead)
-    stream = own.check_lists(inputs.iterate(own.nbest), times)
-    own.write(pipeline.rerank(stream, loaded, config), times)
     if inputs.ref and not own.output:
         log.info("--ref is not used: %s", instead)
+    stream = own.check_lists(inputs.iterate(own.nbest), times)
+    own.write(pipeline.rerank(stream, loaded, config), times)

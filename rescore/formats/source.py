@@ -118,7 +118,6 @@ UNREAD = InputProblem(
 )
 RANKED = (
     "; the order in the file ranks them: the first pass is minus the log of the rank"
-    " (for samples, which have no order, give --scale 0)"
 )
 NO_SCORES = InputProblem("has no scores", "have no scores", RANKED)
 TWICE = InputProblem(

@@ -139,9 +139,9 @@ class Normaliser(Declared):
     """
     answer: str | None = option(
         None,
-        "Compare only the answer in each text and reference: the first group of the"
-        " last match, or the last match if REGEX has no group. Not for BLEU, chrF, TER"
-        " and COMET.",
+        "Compare only the answer in each text and reference: the first group that"
+        " matches in the last match, or the last match if REGEX has no group. Not for"
+        " BLEU, chrF, TER and COMET.",
         metavar="REGEX",
         parse=answer_pattern,
     )

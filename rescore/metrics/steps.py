@@ -199,8 +199,9 @@ def answer_pattern(text: str) -> str:
 
 
 def _answering(name: str, pattern: str, cased: bool) -> Function:
-    """Return what takes the answer out of a text: the first group of the last match,
-    or the whole match if the expression has no group; empty without a match.
+    """Return what takes the answer out of a text: of the last match the first group
+    that matches something, or the whole match if the expression has no group; empty
+    without such a match.
     """
     compiled = re.compile(answer_pattern(pattern))
 
@@ -208,7 +209,9 @@ def _answering(name: str, pattern: str, cased: bool) -> Function:
         matches = list(compiled.finditer(text))
         if not matches:
             return ""
-        return matches[-1][min(1, compiled.groups)] or ""
+        if not compiled.groups:
+            return matches[-1][0]
+        return next(filter(None, matches[-1].groups()), "")
 
     return answer
 

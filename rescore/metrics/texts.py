@@ -88,7 +88,7 @@ def _tell_answers(metric: Metric, lists: Sequence[NbestList]) -> None:
     if wrong:
         message += (
             "; give an expression that matches the references, too, such as"
-            r" '-?[\d.,]*\d' for the last number"
+            r" '#### (.*)|^(-?[\d.,]*\d)$' for references that are numbers"
         )
     log.warning("%s%s", lists[0].header.prefix, message)
 

@@ -7,12 +7,14 @@ compare figures whose signatures differ in a setting.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 
 from rescore.columns import Column
+from rescore.errors import OptionError
 from rescore.reports.figures import signed
-from rescore.reports.outputs import MeasuredOutputs, Output
+from rescore.reports.outputs import MeasuredOutputs, Output, names_in_each
 from rescore.reports.records import CHOICES, MetricResult, Record
 from rescore.reports.summary import REFERENCE_SIZES
 from rescore.signature import DIGITS, Signature
@@ -30,6 +32,8 @@ ROUNDING = 1e-9
 """A difference may exceed the tolerance by this, as floats are not exact."""
 LONGEST = 40
 """Letters of both values, up to which a row of the table shows them."""
+HARMLESS = "not a failure by itself"
+"""The note of a difference that figures may have and still be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,12 @@ class Finding:
     """same, tolerated, better, worse, differs (and cannot be compared), or changed
     (which is no failure).
     """
+    moved: str = ""
+    """The difference of figures, in percentage points."""
     note: str = ""
+    """Why the verdict is as it is."""
+    advice: str = ""
+    """A line for below the table: what to do."""
 
     @property
     def failed(self) -> bool:
@@ -71,22 +80,30 @@ def compare(golden: Record, now: Record, tolerance: float) -> list[Finding]:
 
 
 def compare_reports(
-    golden: Sequence[MeasuredOutputs], now: Sequence[MeasuredOutputs], tolerance: float
+    golden: Sequence[MeasuredOutputs],
+    now: Sequence[MeasuredOutputs],
+    tolerance: float,
+    renamed: Mapping[str, str] | None = None,
 ) -> list[Finding]:
     """Return the comparison of two reports of `rescore eval`, each with a record for
-    each metric. Outputs are matched by their names.
+    each metric. Outputs are matched by the names that tables print.
 
     Args:
         golden: The report that is right.
         now: The report to check.
         tolerance: Percentage points by which a figure may be worse.
+        renamed: The new name of each output that has another name in the golden report.
+
+    Raises:
+        UserError: No output has a name in `renamed`.
     """
     findings = [_same("names of metrics", _metrics(golden), _metrics(now))]
     measured = {report.metric: report for report in now}
-    for old in golden:
-        new = measured.get(old.metric)
-        if new is not None:
-            findings += _output_figures(old, new, tolerance)
+    both = [(old, measured[old.metric]) for old in golden if old.metric in measured]
+    matched = _Matched.of(golden[0].systems, now[0].systems, renamed or {})
+    matched = matched.with_probable_names(both)
+    for old, new in both:
+        findings += _output_figures(old, new, matched, tolerance)
     return findings
 
 
@@ -95,24 +112,128 @@ def _metrics(reports: Sequence[MeasuredOutputs]) -> str:
     return ", ".join(report.metric for report in reports)
 
 
+@dataclass(frozen=True, slots=True)
+class _Matched:
+    """Which output of a report is which output of the golden report."""
+
+    golden: Sequence[str]
+    """The name of each output of the golden report."""
+    now: Sequence[str]
+    """The name of each output of the report to check."""
+    places: Mapping[int, int]
+    """The place of golden outputs in the report to check."""
+    probable: Mapping[int, int] = field(default_factory=dict)
+    """The place of outputs that have another name and equal figures."""
+
+    @classmethod
+    def of(
+        cls,
+        golden: Sequence[Output],
+        now: Sequence[Output],
+        renamed: Mapping[str, str],
+    ) -> _Matched:
+        """Return the outputs of equal names. If both reports have a single output,
+        these are a pair under any names.
+
+        Raises:
+            UserError: No output has a name in `renamed`.
+        """
+        paths = [[output.name for output in report] for report in (golden, now)]
+        before, after = names_in_each(paths)
+        for old, new in renamed.items():
+            _check_name(old, before, "the golden file")
+            _check_name(new, after, "the results")
+        places: dict[int, int] = {}
+        in_order = sorted(enumerate(before), key=lambda entry: entry[1] not in renamed)
+        for place, name in in_order:  # outputs with a new name first
+            today = renamed.get(name, name)
+            same = [at for at, other in enumerate(after) if other == today]
+            free = [at for at in same if at not in places.values()]
+            if free:
+                places[place] = free[0]
+        if len(before) == 1 and len(after) == 1:
+            places = {0: 0}
+        return cls(before, after, places)
+
+    @property
+    def missing(self) -> list[int]:
+        """The golden outputs that the report to check does not have."""
+        return [place for place in range(len(self.golden)) if place not in self.places]
+
+    @property
+    def new(self) -> list[int]:
+        """The outputs that the golden report does not have."""
+        known = self.places.values()
+        return [place for place in range(len(self.now)) if place not in known]
+
+    def with_probable_names(
+        self, both: Sequence[tuple[MeasuredOutputs, MeasuredOutputs]]
+    ) -> _Matched:
+        """Return the same with the new names of missing outputs: each has equal figures
+        under all metrics, and no other output has these figures.
+
+        Args:
+            both: The golden outputs and the outputs of today under each metric.
+        """
+        pairs = []
+        for before in self.missing:
+            for after in self.new:
+                if _have_equal_figures(both, before, after):
+                    pairs.append((before, after))
+        old_times = Counter(before for before, _ in pairs)
+        new_times = Counter(after for _, after in pairs)
+        probable = {}
+        for before, after in pairs:
+            if old_times[before] == 1 and new_times[after] == 1:
+                probable[before] = after
+        return replace(self, probable=probable)
+
+
+def _check_name(name: str, names: Sequence[str], place: str) -> None:
+    """Refuse a name that no output has."""
+    if name not in names:
+        raise OptionError(
+            f"--renamed: no output in {place} is called {name}; the outputs are"
+            f" {', '.join(names)}"
+        )
+
+
+def _have_equal_figures(
+    both: Sequence[tuple[MeasuredOutputs, MeasuredOutputs]], before: int, after: int
+) -> bool:
+    """Return whether two outputs have equal figures under all metrics."""
+    for old, new in both:
+        first = old.systems[before]
+        second = new.systems[after]
+        if (first.value, first.counts, first.oracle) != (
+            second.value,
+            second.counts,
+            second.oracle,
+        ):
+            return False
+    return bool(both)
+
+
 def _output_figures(
-    old: MeasuredOutputs, new: MeasuredOutputs, tolerance: float
+    old: MeasuredOutputs, new: MeasuredOutputs, matched: _Matched, tolerance: float
 ) -> Iterator[Finding]:
     """Yield the comparison of the outputs under one metric, and of its settings."""
-    pairs, other = _paired(old.systems, new.systems)
-    for before, after in pairs:
-        name = f"{before.name}, {old.metric}"
-        if after is None:
-            was = figure(_value(before.value))
-            yield Finding(name, was, "missing", "differs", "no such output")
+    for place, output in enumerate(matched.golden):
+        before = old.systems[place]
+        today = matched.places.get(place)
+        if today is None:
+            yield _missing(output, before, old.metric, matched, place)
             continue
-        if before.name != after.name:
-            yield Finding(name, before.name, after.name, "changed", "another name")
-        yield from _one_output(before, after, name, old.higher_is_better, tolerance)
-    for after in other:
-        name = f"{after.name}, {old.metric}"
-        value = figure(_value(after.value))
-        yield Finding(name, "missing", value, "changed", "not in the golden file")
+        after = new.systems[today]
+        if output != matched.now[today]:
+            name = f"{output} ({old.metric}, name)"
+            yield Finding(name, output, matched.now[today], "changed")
+        names = (output, old.metric)
+        yield from _one_output(before, after, names, old.higher_is_better, tolerance)
+    for place in matched.new:
+        name = f"{matched.now[place]} ({old.metric})"
+        value = figure(_value(new.systems[place].value))
+        yield Finding(name, "missing", value, "changed", note="not in the golden file")
     different = differences(old.signed, new.signed)
     settings = _shown(old.conditions.settings)
     yield _same(
@@ -123,39 +244,56 @@ def _output_figures(
         if name in COMPARABLE:
             yield _same(what, *values)
         else:
-            yield Finding(what, *values, "changed", "not a failure by itself")
+            yield Finding(what, *values, "changed", note=HARMLESS)
 
 
-def _paired(
-    golden: Sequence[Output], now: Sequence[Output]
-) -> tuple[list[tuple[Output, Output | None]], list[Output]]:
-    """Return each golden output with the output of its name, if there is one; and the
-    outputs of other names. If both reports have a single output, these are a pair under
-    any names.
-    """
-    if len(golden) == 1 and len(now) == 1:
-        return [(golden[0], now[0])], []
-    left = {output.name: output for output in now}
-    pairs = [(output, left.pop(output.name, None)) for output in golden]
-    return pairs, list(left.values())
+def _missing(
+    name: str, output: Output, metric: str, matched: _Matched, place: int
+) -> Finding:
+    """Return the finding about a golden output that is missing."""
+    note = "no such output"
+    advice = ""
+    if place in matched.probable:
+        new = matched.now[matched.probable[place]]
+        note = "probably renamed"
+        advice = (
+            f"{name} is probably {new} now: the figures are equal; give --renamed"
+            f" {name}={new}, or copy the new report to the golden file"
+        )
+    was = figure(_value(output.value))
+    return Finding(
+        f"{name} ({metric})", was, "missing", "differs", note=note, advice=advice
+    )
 
 
 def _one_output(
-    before: Output, after: Output, name: str, higher_is_better: bool, tolerance: float
+    before: Output,
+    after: Output,
+    names: tuple[str, str],
+    higher_is_better: bool,
+    tolerance: float,
 ) -> Iterator[Finding]:
-    """Yield the comparison of an output with the golden output."""
-    figures = {name: (before.value, after.value)}
+    """Yield the comparison of an output with the golden output.
+
+    Args:
+        before: The golden output.
+        after: The output of today.
+        names: The names of the output and of the metric.
+        higher_is_better: Whether a higher value is the better one.
+        tolerance: Percentage points by which the figure may be worse.
+    """
+    output, metric = names
+    figures = {f"{output} ({metric})": (before.value, after.value)}
     if before.oracle is not None and after.oracle is not None:
-        figures[f"{name}, oracle"] = (before.oracle, after.oracle)
-    for figure_name, (was, is_now) in figures.items():
-        yield _moved(
-            figure_name, _value(was), _value(is_now), higher_is_better, tolerance
-        )
-    yield _same(f"{name}, utterances", before.utterances, after.utterances)
+        figures[f"{output} ({metric}, oracle)"] = (before.oracle, after.oracle)
+    for name, (was, is_now) in figures.items():
+        yield _moved(name, _value(was), _value(is_now), higher_is_better, tolerance)
+    yield _same(f"{output} ({metric}, utterances)", before.utterances, after.utterances)
     for size in REFERENCE_SIZES:
         if size in before.counts:
             sizes = before.counts[size], after.counts.get(size)
-            yield _same(f"{name}, {size.replace('ref_', 'reference ')}", *sizes)
+            unit = size.replace("ref_", "reference ")
+            yield _same(f"{output} ({metric}, {unit})", *sizes)
 
 
 def _value(value: float | None) -> float:
@@ -192,7 +330,7 @@ def _dev_figures(golden: Record, now: Record, tolerance: float) -> Iterator[Find
         return
     if after.value is None:
         was = figure(before.value)
-        yield Finding(name, was, "not tuned", "changed", "no dev lists")
+        yield Finding(name, was, "not tuned", "changed", note="no dev lists")
         return
     higher_is_better = golden.metrics[0].higher_is_better
     finding = _moved(name, before.value, after.value, higher_is_better, tolerance)
@@ -205,7 +343,7 @@ def _dev_figures(golden: Record, now: Record, tolerance: float) -> Iterator[Find
 def _moved(
     name: str, golden: float, now: float, higher_is_better: bool, tolerance: float
 ) -> Finding:
-    """Return the comparison of a figure, with the difference as its note."""
+    """Return the comparison of a figure, with their difference."""
     undefined = [math.isnan(golden), math.isnan(now)]
     if any(undefined):
         verdict = "same" if all(undefined) else "differs"
@@ -218,8 +356,8 @@ def _moved(
         verdict = "tolerated"
     else:
         verdict = "same"
-    note = f"{difference:+z.2f}" if difference else ""
-    return Finding(name, figure(golden), figure(now), verdict, note)
+    moved = f"{difference:+z.2f}" if difference else ""
+    return Finding(name, figure(golden), figure(now), verdict, moved)
 
 
 def _settings(
@@ -249,7 +387,7 @@ def _settings(
         for name in ("weights", "scale", "deciding"):
             different.pop(name, None)
     for name, values in different.items():
-        yield Finding(name, *values, "changed", "not a failure by itself")
+        yield Finding(name, *values, "changed", note=HARMLESS)
 
 
 def _signed(results: Record) -> Signature:
@@ -280,19 +418,25 @@ def render(findings: list[Finding]) -> str:
     Args:
         findings: As `compare` returns them.
     """
-    rows = [["", "golden", "now", "moved", "verdict"]]
+    rows = [["", "golden", "now", "moved", "verdict", "note"]]
     differences = []
+    advice: dict[str, None] = {}
     for finding in findings:
         name = finding.name
         golden = finding.golden
         now = finding.now
         if len(golden) + len(now) <= LONGEST:
-            rows.append([name, golden, now, finding.note, finding.verdict])
+            cells = [name, golden, now, finding.moved, finding.verdict, finding.note]
+            rows.append(cells)
         elif finding.verdict != "same":
             differences.append(f"{name} {finding.verdict}")
             differences.append(f"  golden {golden}")
             differences.append(f"  now    {now}")
-    return "\n".join([text(rows), *differences, _verdict(findings)])
+        if finding.advice:
+            advice[finding.advice] = None
+    if not any(row[-1] for row in rows[1:]):
+        rows = [row[:-1] for row in rows]
+    return "\n".join([text(rows), *differences, *advice, _verdict(findings)])
 
 
 def _verdict(findings: Sequence[Finding]) -> str:

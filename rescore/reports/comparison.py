@@ -468,8 +468,7 @@ def _weight(row: Compared) -> str:
         name: weight for name, weight in row.weights.items() if name not in bonuses
     }
     if len(models) > 1:
-        phrases = [f"{name} {weight:z.3f}" for name, weight in models.items() if weight]
-        phrases = phrases or ["0.000"]
+        phrases = [f"{name} {weight:z.3f}" for name, weight in models.items()]
     else:
         phrases = [f"{weight:z.3f}" for weight in models.values()]
     phrases += bonus_phrases(row.weights, "+z.2f", row.excluded)
@@ -513,6 +512,8 @@ def _cells(
         rows[1].insert(4, "")
     if shown.oracle is False:
         del rows[1]
+    if marked and not any(row[-1] for row in rows[1:]):  # scores of the cache
+        rows = [row[:-1] for row in rows]
     return rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rescore.columns import FIRST_PASS
@@ -46,6 +46,7 @@ def details(
         row["reference"] = _spoken(metric, nbest, new_text)
         row["first_pass"] = old_text
         row["chosen"] = new_text
+        row |= _answers(metric, row)
         rows.append(row)
     verdicts: list[str | None] = [None] * len(rows)
     if metric is not None:
@@ -65,6 +66,23 @@ def details(
         for column, score in _first_pass_scores(nbest, row["first_pass"]).items():
             row.setdefault(f"first_pass_{column}", score)
     return rows
+
+
+def _answers(
+    metric: Metric | None, row: Mapping[str, str | None]
+) -> dict[str, str | None]:
+    """Return the answers of the texts of a row, where answers are taken out of texts
+    (`Normaliser.answer`).
+    """
+    pattern = metric and metric.words and metric.words.answer
+    if not pattern:
+        return {}
+    answer = Normaliser(answer=pattern)
+    answers: dict[str, str | None] = {}
+    for name in ("reference", "first_pass", "chosen"):
+        text = row[name]
+        answers[f"{name}_answer"] = None if text is None else " ".join(answer(text))
+    return answers
 
 
 def _spoken(metric: Metric | None, nbest: NbestList, text: str) -> str | None:

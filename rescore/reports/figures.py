@@ -288,6 +288,30 @@ def summed(texts: ScoredTexts) -> Counts:
     return np.asarray(np.sum([chosen.counts for chosen in texts], axis=0))
 
 
+def tell_mean_of_samples(metric: Metric, lists: Sequence[NbestList]) -> None:
+    """Log the mean of all hypotheses, where a metric takes each text as one answer: the
+    figure of one sample in tables is that of the first sample.
+
+    Args:
+        metric: The metric.
+        lists: The lists.
+    """
+    referred = [nbest for nbest in lists if nbest.references]
+    if metric.unit != "text" or all(len(one.hypotheses) < 2 for one in referred):
+        return
+    means = []
+    for nbest in referred:
+        texts = [hypothesis.text for hypothesis in nbest.hypotheses]
+        rows = metric.statistics(texts, [nbest.references] * len(texts))
+        means.append(metric.values(rows).mean())
+    log.info(
+        "%s%s of one hypothesis, as the mean of all: %.2f",
+        lists[0].header.prefix,
+        metric.name,
+        np.mean(means),
+    )
+
+
 def sign(
     metric: Metric | None,
     lists: Sequence[NbestList],

@@ -14,7 +14,7 @@ from rescore.errors import UserError
 from rescore.files import name_of_set, parsed, read_json
 from rescore.parts import METRICS
 from rescore.reports import former
-from rescore.reports.outputs import MeasuredOutputs
+from rescore.reports.outputs import MeasuredOutputs, short_names
 from rescore.reports.records import CHOICES, SCHEMA, MetricResult, Record
 from rescore.reports.results import Results
 from rescore.tuning.weights import OF_TEXTS
@@ -98,10 +98,15 @@ def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]
         dataset: The name of the test set in tables.
     """
     outputs = reports[0].systems
+    names = short_names([output.name for output in outputs])
     compared = range(1, len(outputs)) or range(1)
     records = []
     for place in compared:
-        measured = [_as_result(report, place) for report in reports]
+        measured = []
+        for report in reports:
+            result = _as_result(report, place)
+            result.first_output = names[outputs[0].name]
+            measured.append(result)
         records.append(
             Record(
                 utterances=outputs[0].utterances,
@@ -109,7 +114,7 @@ def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]
                 choice=OF_TEXTS,
                 signature=reports[0].signature,
                 dataset=dataset,
-                system=outputs[place].name,
+                system=names[outputs[place].name],
                 metrics=measured,
             )
         )
@@ -136,7 +141,6 @@ def _as_result(report: MeasuredOutputs, place: int) -> MetricResult:
         intervals={},
         signature=report.signature,
         conditions=report.conditions,
-        first_output=first.name,
     )
     for choice, measured in (("first_pass", first), ("reranked", row)):
         if measured.wrong is not None:

@@ -105,9 +105,11 @@ _LATEX = {
     # The default fonts print other signs for these letters.
     "<": "$<$",
     ">": "$>$",
+    "<=": r"$\leq$",
+    ">=": r"$\geq$",
     "|": "$|$",
 }
-"""Letters that LaTeX writes with a command; others need a backslash."""
+"""Letters and signs that LaTeX writes with a command; others need a backslash."""
 
 
 BOOKTABS = r"% needs \usepackage{booktabs}"
@@ -152,7 +154,7 @@ def _latex_figure(cell: str) -> str:
 
 def escape_latex(cell: str) -> str:
     """Return the text of a cell, none of it a command of LaTeX."""
-    escaped = re.sub(r"[\\~^&%$#_{}<>|]", _latex_letter, one_line(cell))
+    escaped = re.sub(r"[<>]=|[\\~^&%$#_{}<>|]", _latex_letter, one_line(cell))
     # A bracket behind the `\\` of the row above would be an option of that command.
     if escaped.startswith("["):
         return "{}" + escaped
@@ -160,7 +162,9 @@ def escape_latex(cell: str) -> str:
 
 
 def _latex_letter(match: re.Match[str]) -> str:
-    """Return how LaTeX writes a letter that has a meaning there."""
+    """Return how LaTeX writes a letter, or a sign of two letters, that has a meaning
+    there.
+    """
     letter = match[0]
     return _LATEX.get(letter, f"\\{letter}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import posixpath
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 
 from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
-from rescore.files import distinct
+from rescore.files import distinct, distinct_in_each
 from rescore.formats.ids import Pairing, Side, paired, some
 from rescore.formats.pairs import paired_outputs
 from rescore.metrics import Metric
@@ -21,7 +22,14 @@ from rescore.metrics.texts import warn_of_texts
 from rescore.nbest import NbestList, content_hash, hash_of_set, with_left_out
 from rescore.parts import TESTS
 from rescore.reports.details import details
-from rescore.reports.figures import SHORT, Figures, MeasuredRow, sign, signed
+from rescore.reports.figures import (
+    SHORT,
+    Figures,
+    MeasuredRow,
+    sign,
+    signed,
+    tell_mean_of_samples,
+)
 from rescore.reports.groups import Groups, grouped, render
 from rescore.signature import Conditions, Signature, number_of
 from rescore.styles import figure, p_value, text
@@ -168,6 +176,7 @@ def compare_outputs(
     base, base_lists = outputs[0]
     for _, lists in outputs:
         warn_of_texts(metric, lists)
+        tell_mean_of_samples(metric, lists)
     have_choices = [
         any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs
     ]
@@ -386,11 +395,40 @@ def short_names(names: Sequence[str]) -> dict[str, str]:
     Args:
         names: The name of each output.
     """
-    parts = [name.split("/")[::-1] for name in names]
     found = None
     if len(names) > 1 and any("/" in name for name in names):
-        found = distinct(parts)
+        found = distinct(_parts(names))
     return dict(zip(names, found or names, strict=True))
+
+
+def names_in_each(reports: Sequence[Sequence[str]]) -> list[Sequence[str]]:
+    """Return the names by which outputs of several reports are the same output: the
+    part in which the paths of each report differ, at the same place in all reports.
+    Without such a part: the paths below the folder that all outputs of a report are in.
+
+    Args:
+        reports: The name of each output of each report.
+    """
+    found = distinct_in_each([_parts(names) for names in reports])
+    if found is not None:
+        return list(found)
+    return [_below_common_folder(names) for names in reports]
+
+
+def _parts(names: Sequence[str]) -> list[list[str]]:
+    """Return the parts of paths, from the file up."""
+    return [posixpath.normpath(name).split("/")[::-1] for name in names]
+
+
+def _below_common_folder(names: Sequence[str]) -> list[str]:
+    """Return paths without the folders that all of them are in."""
+    paths = [parts[::-1] for parts in _parts(names)]
+    shared = 0
+    for folders in zip(*[path[:-1] for path in paths], strict=False):
+        if len(set(folders)) > 1:
+            break
+        shared += 1
+    return ["/".join(path[shared:]) for path in paths]
 
 
 def render_systems(every: Sequence[MeasuredOutputs]) -> str:

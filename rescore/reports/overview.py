@@ -77,13 +77,18 @@ def render_overview(
     else:
         blocks = _paper_blocks(results, style, shown)
     blocks += _groups(results, style)
-    if style in ("text", "markdown"):
-        blocks += _unused_models(results)
-        blocks += _untested(results)
+    notes = [*_unused_models(results), *_untested(results)]
+    if style == "latex":
+        notes = [latex_note(note) for note in notes]
+    if style != "csv":
+        blocks += notes
     signatures: dict[str, str] = {}
     for run in results:
         for figures in run.metrics:  # outputs of one report have one signature
-            signatures.setdefault(figures.signature, _name(run))
+            name = _name(run)
+            if figures.first_output is not None:
+                name = str(run.dataset)
+            signatures.setdefault(figures.signature, name)
     named = [(name, signature) for signature, name in signatures.items()]
     lines = signature_lines(named, style)
     if lines:

@@ -27,6 +27,7 @@ from rescore.reports.figures import (
     Figures,
     Shown,
     sign,
+    tell_mean_of_samples,
 )
 from rescore.reports.groups import as_html, grouped, reference_words
 from rescore.reports.markup import as_frame, checked_name, html, write_json
@@ -294,6 +295,7 @@ def figures_of(
         beside: Adds the rows of several systems; None for lists of one system.
     """
     warn_of_texts(metric, lists)
+    tell_mean_of_samples(metric, lists)
     figures = Figures(metric, lists, test)
     chosen = figures.of(texts)
     first = figures.of(first_pass)

@@ -21,7 +21,9 @@ from rescore.columns import (
 )
 from rescore.correlations import pearson
 from rescore.dataset import FEWEST, Dataset
+from rescore.decision import Decision
 from rescore.errors import UserError, counted
+from rescore.formats.first_pass import is_by_order
 from rescore.metrics.base import Metric, list_statistics
 from rescore.nbest import Header, NbestList, expansion_columns
 
@@ -146,6 +148,21 @@ def common_expansion_columns(lists: Sequence[NbestList]) -> list[str]:
                 f" {name}, unlike the lists before; add it to all lists, or none"
             )
     return columns or []
+
+
+def tell_order(decision: Decision, lists: Sequence[NbestList]) -> None:
+    """Say that the order of lists without scores counts in a decision by posteriors.
+
+    Args:
+        decision: The decision.
+        lists: The lists.
+    """
+    if decision.uses_posteriors and lists and all(map(is_by_order, lists)):
+        log.info(
+            "--decide %s counts the order of the hypotheses; for samples, which have no"
+            " order, give --scale 0",
+            decision.name,
+        )
 
 
 def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:

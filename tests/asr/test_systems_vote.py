@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +19,10 @@ from rescore.asr.features import MERGED, RESPELLED
 from rescore.asr.mixture import Mixture, applied, mixed, named
 from rescore.asr.recombine import recombine
 from rescore.asr.systems import combined, system_names
-from rescore.asr.vote_tuning import _mixed_in_lists
+from rescore.asr.vote_tuning import Vote, _mixed_in_lists, _VoteTuner
 from rescore.columns import FIRST_PASS_ORIGIN, Role
 from rescore.config import RunConfig
+from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
@@ -615,3 +617,60 @@ def test_own_columns_are_not_kept_and_that_is_told(
     (nbest,) = combined(systems)
     assert len(nbest.hypotheses) == number and nbest.header.systems == ["x", "y"]
     assert "x: not kept: conf" in caplog.text
+
+
+@pytest.mark.parametrize("votes", ["agreement", "equal"])
+@pytest.mark.parametrize("known", [12, 5])
+def test_votes_by_agreement_of_a_part_of_the_lists_are_told(
+    votes: str, known: int, rescore: Run, tmp_path: Path
+) -> None:
+    """Lists without references are left out before votes are estimated."""
+    every = combined(systems("test", 12, 0.8, 0.7, 0.7), Normaliser())
+    lists = [replace(nbest, references=()) for nbest in every]
+    write(tmp_path, "all.jsonl", lists)
+    expected = "".join(f"it is right ({nbest.id})\n" for nbest in lists[:known])
+    (tmp_path / "ref.trn").write_text(expected)
+    line = ("all.jsonl", "--ref", "ref.trn", "--allow-missing", "--decide", "rover")
+    done = rescore(*line, "--votes", votes, "--best", "best.trn")
+    assert done.returncode == 0, done.stderr
+    is_told = f"on the {known} lists with references, not on all 12" in done.stderr
+    assert is_told == (votes == "agreement" and known < 12)
+    assert len((tmp_path / "best.trn").read_text().splitlines()) == known
+
+
+def test_a_system_is_left_out_where_this_is_significantly_better() -> None:
+    """Two of three wrong systems agree; a vote of all follows them."""
+    every = systems("dev", 60, 0.9, 0.9, 0.8, 0.1, 0.1)
+    equal = Mixture(dict.fromkeys("abcde", 1.0))
+    decision = Decision("rover", 1.0, {"no_word": 0.9})
+    for names, expected in (
+        ("abc", "no system harms the vote significantly"),
+        ("ade", "the vote is significantly better without d or e: leave it out"),
+    ):
+        lists = list(combined({name: every[name] for name in names}, Normaliser()))
+        votes = replace(equal, votes=dict.fromkeys(names, 1.0))
+        table = _VoteTuner(ErrorRate(), lists, decision).table(Vote(votes, decision))
+        assert table.splitlines()[-1] == expected
+
+
+def test_the_first_of_two_systems_decides(rescore: Run) -> None:
+    """Also where the scores of the other system are higher."""
+    for name, word, score in (("a", "odd", -3.0), ("b", "old", -0.1)):
+        rows = [(f"u{number}", {f"an {word} owl": score}) for number in range(3)]
+        write(Path(), f"{name}.jsonl", lists(*rows, references=()))
+    for order, word in (("ab", "odd"), ("ba", "old")):
+        paths = [f"{name}.jsonl" for name in order]
+        done = rescore("combine", *paths, "-o", "both.jsonl")
+        assert "where they differ, the first system decides" in done.stdout
+        voted = rescore("rerank", "both.jsonl", "--decide", "rover")
+        assert voted.stdout.count(f"an {word} owl") == 3
+
+
+def test_combine_says_what_estimates_do_not_see(rescore: Run) -> None:
+    every = systems("test", 30, 0.8, 0.7, 0.7)
+    for names, is_told in (("abc", True), ("ab", False)):
+        for name in names:
+            write(Path(), f"{name}.jsonl", every[name])
+        paths = [f"{name}.jsonl" for name in names]
+        done = rescore("combine", *paths, "-o", "all.jsonl")
+        assert ("errors that systems share are not seen" in done.stdout) == is_told

@@ -11,7 +11,7 @@ import pytest
 from rescore.cli.help import INSTEAD
 from rescore.files import distinct, name_of_set
 from rescore.reports.outputs import short_names
-from tests.conftest import ROOT, Run, write_json
+from tests.conftest import ROOT, Run, assert_one_line_error, write_json
 
 
 @pytest.mark.parametrize(
@@ -129,5 +129,44 @@ def test_several_outputs_are_one_table_of_all_metrics(
     Path("golden.json").write_text(Path("r.json").read_text())
     checked = rescore("check", "r.json", "--golden", "golden.json").stdout
     names = [row.split("  ")[0] for row in checked.splitlines()[1:-1]]
-    assert names[:2] == ["a, WER", "a, WER, utterances"]
+    assert names[:2] == ["a (WER)", "a (WER, utterances)"]
     assert len(set(names)) == len(names)
+
+
+def test_a_report_is_written_in_several_styles(rescore: Run) -> None:
+    """With one name of each output, as `eval` prints it, and one signature."""
+    Path("ref").write_text("u1 the old clock\nu2 a dog\n")
+    Path("new").mkdir()
+    for name, text in (("a", "odd"), ("b", "old"), ("c", "cold")):
+        Path(f"new/{name}").write_text(f"u1 the {text} clock\nu2 a dog\n")
+    outputs = [f"new/{name}" for name in "abc"]
+    assert rescore("eval", *outputs, "--ref", "ref", "--report", "e.json").stdout
+    done = rescore("report", "e.json", "-o", "t.md", "-o", "t.tex", "-o", "-")
+    assert done.returncode == 0, done.stderr
+    assert Path("t.md").read_text().startswith("| dataset |")
+    assert r"\begin{tabular}" in Path("t.tex").read_text()
+    *rows, signature = done.stdout.splitlines()
+    assert [row.split("  ")[0] for row in rows[1:4]] == ["e, a", "e, b", "e, c"]
+    assert signature.startswith("e: WER|")
+    done = rescore("report", "e.json", "-o", "t.md", "-o", "t.json")
+    assert_one_line_error(done, "t.json", "--style")
+
+
+@pytest.mark.parametrize("flags", ["-q", "--quiet", "-v", "-v -q"])
+def test_options_of_logging_may_stand_before_the_command(
+    flags: str, rescore: Run
+) -> None:
+    Path("a").write_text("u1 an owl\n")
+    line = ["a", "--ref", "a"]
+    before = rescore(*flags.split(), "eval", *line)
+    behind = rescore("eval", *flags.split(), *line)
+    assert before == behind and before.returncode == 0
+
+
+def test_a_message_names_few_commands(rescore: Run) -> None:
+    Path("l.jsonl").write_text('{"id": "u1", "ref": "a", "hyps": [{"text": "a"}]}\n')
+    done = rescore("tune", "l.jsonl", "--lm", "tta", "-o", "w.json")
+    assert_one_line_error(
+        done, "tune takes no --lm; give it to run or score or compare"
+    )
+    assert "serve" not in done.stderr

@@ -392,7 +392,7 @@ def test_check(rescore: Run, results: Path, tmp_path: Path) -> None:
     choice["tuning"] |= {"value": None, "first_pass": None}
     done = rescore("check", changed(choice=choice), "--golden", "golden.json")
     assert done.returncode == 0 and re.search(
-        r"dev.reranked +[\d.]+ +not tuned +no dev lists +changed", done.stdout
+        r"dev.reranked +[\d.]+ +not tuned +changed +no dev lists", done.stdout
     )
     now = json.loads(results.read_text())
     now["metrics"][0]["conditions"]["settings"]["case"] = "mixed"

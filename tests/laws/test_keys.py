@@ -8,6 +8,7 @@ allowed to change is told. A new option or field is in the law by its declaratio
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast, get_args
 
+import msgspec
 import pytest
 
 from rescore import formats, keys, pipeline
@@ -28,13 +30,13 @@ from rescore.lms.cache import _key as cache_key
 from rescore.lms.function import FunctionModel
 from rescore.nbest import Audio, Header, Hypothesis, NbestList
 from rescore.options import Declared, Field, OptionValues, flattened, option
-from rescore.reports.check import compare, compare_reports
+from rescore.reports.check import compare, compare_reports, render
 from rescore.reports.outputs import MeasuredOutputs, Output
 from rescore.reports.records import MetricResult, Record
 from rescore.scoring.shards import Shards
 from rescore.signature import Conditions
 from rescore.tuning import TunedBy, Tuning, Weights, suited
-from tests.conftest import Run
+from tests.conftest import Run, assert_one_line_error
 
 # --- other values --------------------------------------------------------------------
 
@@ -466,9 +468,9 @@ def test_reports_of_other_conditions(name: str, conditions: Conditions) -> None:
     ("now", "verdicts"),
     [
         (("bb", "a"), {}),
-        (("a",), {"bb, WER": "differs"}),
-        (("a", "ccc"), {"bb, WER": "differs", "ccc, WER": "changed"}),
-        (("ccc", "bb", "a"), {"ccc, WER": "changed"}),
+        (("a",), {"bb (WER)": "differs"}),
+        (("a", "ccc"), {"bb (WER)": "differs", "ccc (WER)": "changed"}),
+        (("ccc", "bb", "a"), {"ccc (WER)": "changed"}),
     ],
 )
 def test_outputs_are_matched_by_name(
@@ -477,6 +479,75 @@ def test_outputs_are_matched_by_name(
     findings = compare_reports(report("a", "bb"), report(*now), 0.0)
     told = {one.name: one.verdict for one in findings if one.verdict != "same"}
     assert told == verdicts
+
+
+OUTPUTS = (
+    ("alpha.trn", "beta.trn", "gamma.trn"),
+    ("alpha/hyp.trn", "beta/hyp.trn"),
+    ("base.trn", "new/base.trn"),
+    ("a/x.trn", "a/y.trn", "b/x.trn"),
+    ("toolkit/1", "toolkit/2"),
+    ("one.trn",),
+)
+FOLDERS = ("", "./", "today/", "../today/", "/home/me/today/")
+
+
+@pytest.mark.parametrize("names", OUTPUTS, ids=" ".join)
+def test_outputs_are_matched_wherever_their_folder_is(names: tuple[str, ...]) -> None:
+    for golden, now in itertools.product(FOLDERS, FOLDERS):
+        reports = []
+        for folder in (golden, now):
+            outputs = [
+                Output(folder + name, float(place), {"ref_words": 2}, 1)
+                for place, name in enumerate(names)
+            ]
+            reports.append([MeasuredOutputs("WER", "", False, outputs, CONDITIONS)])
+        findings = compare_reports(*reports, 0.0)
+        assert {finding.verdict for finding in findings} == {"same"}, (golden, now)
+        assert len(findings) == 2 + 3 * len(names)
+
+
+@pytest.mark.parametrize(
+    ("now", "advised"),
+    [
+        (("a", "cc"), "bb=cc"),
+        (("new/a", "new/cc"), "bb=cc"),
+        (("a", "ccc"), None),  # other figures
+        (("a", "cc", "dd"), None),  # either may be it
+        (("a",), None),
+        (("new/a",), None),
+    ],
+)
+def test_a_renamed_output_is_named(now: tuple[str, ...], advised: str | None) -> None:
+    golden = report("a", "bb")
+    today = report(*now)
+    for output in today[0].systems:
+        output.value = float(len(Path(output.name).name))
+    findings = compare_reports(golden, today, 0.0)
+    printed = render(findings)
+    assert "FAILED: bb (WER)" in printed
+    assert ("--renamed" in printed) == (advised is not None)
+    if advised is not None:
+        assert f"give --renamed {advised}," in printed
+        old, new = advised.split("=")
+        findings = compare_reports(golden, today, 0.0, {old: new})
+        assert not any(finding.failed for finding in findings)
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("b=c", "no output in the golden file is called b"),
+        ("a=b", "no output in the results is called b"),
+        ("a", "expected OLD=NEW"),
+        ("=a", "expected OLD=NEW"),
+        ("a=", "expected OLD=NEW"),
+    ],
+)
+def test_new_names_are_those_of_outputs(typed: str, told: str, rescore: Run) -> None:
+    Path("r.json").write_bytes(msgspec.json.encode(report("a", "c")[0]))
+    done = rescore("check", "r.json", "--golden", "r.json", "--renamed", typed)
+    assert_one_line_error(done, "--renamed", told)
 
 
 # --- files of released versions ------------------------------------------------------

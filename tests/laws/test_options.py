@@ -282,6 +282,7 @@ PREPARING = (
     "tune raw.jsonl --decide mbr -o plain.json",
     "score dev.jsonl --lm ngram:other/one -o forced.jsonl",
     "run test.jsonl --dev dev.jsonl --lm ngram:one --report run.json",
+    "eval test.txt test.2.txt --ref test.ref --report outputs.json",
 )
 """Command lines that write files for the scenarios."""
 
@@ -718,6 +719,10 @@ SCENARIOS: dict[str, dict[str, str]] = {
     },
     "--golden": {"*": "! results.json | --golden results.json"},
     "--tolerance": {"*": "! results.json --golden better.json | --tolerance 99"},
+    "--renamed": {
+        "*": "! outputs.json --golden outputs.json"
+        " | --renamed test.txt=test.2.txt --renamed test.2.txt=test.txt"
+    },
     "--host": {"*": "| --host nowhere.invalid"},
     "--port": {"*": "| --port 99999"},
     "--max-body": {"*": "| --max-body 9"},

@@ -43,6 +43,9 @@ def batch(requests: Sequence[tuple[str, Sequence[str]]]) -> str:
         (r"-?[\d.,]*\d", "3 and 4 are 7.", "7"),
         ("(?m)^A: (.*)$", "Q: why\nA: an [old] owl\nA: an (", "an ("),
         ("(yes)|no", "yes, no", ""),
+        (ANSWER + r"|^(-?[\d.,]*\d)$", "12", "12"),
+        (ANSWER + r"|^(-?[\d.,]*\d)$", "5 and 6 are 11 #### 11", "11"),
+        ("A: (.*)|B: (.*)", "A: an owl\nB: a cowl", "a cowl"),
         (ANSWER, "nothing", ""),
     ],
 )
@@ -132,6 +135,8 @@ def test_from_a_batch_to_a_majority_vote(
     )
     assert done.returncode == 0, done.stderr
     assert "different scores" not in done.stderr
+    assert "give --scale 0" not in done.stderr
+    assert "exact of one hypothesis, as the mean of all: 50.00" in done.stderr
     assert "12 of 72 texts and 0 of 12 references have no match" in done.stderr
     rows = [line.split()[:3] for line in done.stdout.splitlines()]
     assert ["reranked", "100.00", "100.00-100.00"] in rows
@@ -145,3 +150,35 @@ def test_ids_that_differ_in_numbers_have_their_order() -> None:
     assert by_number(["b", "a", "c1"]) == [0, 1, 2]
     assert by_number(["b1", "a2"]) == [0, 1]
     assert by_number([]) == []
+
+
+@pytest.mark.parametrize("scale", [None, "0", "0.5"])
+@pytest.mark.parametrize("decide", ["best", "mbr"])
+def test_the_scale_of_samples_is_advised_where_it_is_not_given(
+    decide: str, scale: str | None, rescore: Run
+) -> None:
+    requests = [(f"r-{n}", [f"#### {n}", f"#### {n}", "no"]) for n in range(4)]
+    Path("b.jsonl").write_text(batch(requests))
+    Path("gold").write_text("".join(f"r-{n} #### {n}\n" for n in range(4)))
+    typed = ["--ref", "gold", "--metric", "exact", "--decide", decide]
+    if scale is not None:
+        typed += ["--scale", scale]
+    elif decide == "mbr":
+        typed += ["--folds", "2"]
+    done = rescore("b.jsonl", *typed)
+    if decide == "best" and scale is not None:
+        assert done.returncode == 2  # the best score has no scale
+        return
+    assert done.returncode == 0, done.stderr
+    assert ("give --scale 0" in done.stderr) == (decide == "mbr" and scale is None)
+
+
+def test_details_have_the_answers(rescore: Run) -> None:
+    Path("b.jsonl").write_text(batch([("r-1", ["3 #### 3", "2 #### 2", "#### 2"])]))
+    Path("gold").write_text("r-1 it is #### 2\n")
+    typed = ["--ref", "gold", "--metric", "exact", "--answer", ANSWER]
+    majority = ["--decide", "mbr", "--scale", "0", "--details", "d.jsonl"]
+    assert rescore("b.jsonl", *typed, *majority).returncode == 0
+    row = json.loads(Path("d.jsonl").read_text())
+    names = ("reference_answer", "first_pass_answer", "chosen_answer")
+    assert [row[name] for name in names] == ["2", "3", "2"]

@@ -219,6 +219,8 @@ def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str
             row += _cells(estimates.get(name))
         rows.append([*row, f"{votes[name]:.2g}"])
     table = text(rows)
+    if metric.words is not None and estimates:
+        table += f"\n\n{UNSEEN}"
     reason = agreement.why_equal
     if metric.words is not None and reason:
         table += f"\n\nequal votes: {reason}"
@@ -241,6 +243,11 @@ ENOUGH = 200
 """Utterances with references for which tuned votes are about as good as votes by
 agreement, or better, on all sets of docs/results/combine.md.
 """
+UNSEEN = (
+    "errors that systems share are not seen: error rates are usually higher than the"
+    " estimates and their intervals"
+)
+"""What intervals of estimates are not."""
 FEW_VOTERS = 3
 """The effective number of voters below which a line says how few systems decide."""
 FAR = 2.0
