@@ -328,19 +328,19 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
                 tuning.source,
                 bonus.option,
             )
-    _warn_of_decision(plan.metric, weights)
+    if not Dataset.of(lists).header.systems:  # these warn of their best system
+        _warn_of_decision(plan.metric, weights)
     return weights
 
 
 def _warn_of_decision(metric: Metric, weights: Weights) -> None:
     """Warn of a decision that is worse than the first pass on the lists that its scale
-    was tuned on. Votes of systems have a best system to be compared with, and warn of
-    it themselves.
+    was tuned on.
     """
     tuning = weights.tuning
     if tuning.value is None or tuning.first_pass is None:
         return
-    if weights.decision.is_best or weights.mixture is not None:
+    if weights.decision.is_best:
         return
     if is_better(tuning.first_pass, tuning.value, metric.higher_is_better):
         log.warning(

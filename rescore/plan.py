@@ -449,7 +449,8 @@ class _Resolver:
                 "the weights were tuned for it" if at.former_weights else "the default"
             )
         at.note("decision", how, why)
-        if self._config.scale is None and not at.of_requests:
+        is_open = self._config.scale is None and at.former_weights is None
+        if is_open and not at.of_requests:
             tell_order(decision, at.lists)
         return decision
 

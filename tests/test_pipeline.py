@@ -361,8 +361,7 @@ def test_a_decision_that_is_worse_than_the_first_pass_is_told(
         hypotheses = [Hypothesis(text, {"s2s": -1.0}) for text in texts]
         lists.append(NbestList(f"u{number}", hypotheses, (reference,)))
     weights = rescore.tune(lists, decision=decision, columns=())
-    about = weights.tuned_for
-    assert about is not None
+    about = weights.tuning
     assert about.value is not None and about.first_pass is not None
     told = f"--decide {decision} is worse than the first pass" in caplog.text
     assert told == (about.value > about.first_pass)
