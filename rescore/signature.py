@@ -40,7 +40,8 @@ rescore:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 from urllib.parse import quote, unquote
 
 from rescore.columns import Column
@@ -67,7 +68,7 @@ SAFE_ALONE = SAFE + "@,="
 class Conditions:
     """How a figure was measured: all that its signature says beside the choice."""
 
-    settings: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, str]
     """Settings of the metric, such as case and tokenizer."""
     objective: str | None = None
     """As in `Signature`."""
@@ -294,97 +295,75 @@ def parse(text: str) -> Signature:
         UserError: The line is no signature.
     """
     metric, *parts = text.split("|")
-    read = _Fields()
+    # Version 1 of the form has no `sig`.
+    signature = Signature(unquote(metric), form=1, versions={})
     for part in parts:
         try:
-            read.add(part)
+            signature = _with_field(signature, part)
         except ValueError:
             raise UserError(
                 f"signature {text!r}: {part!r} is not a field of a signature"
             ) from None
-    if not metric or "rescore" not in read.versions:
+    if not metric or "rescore" not in signature.versions:
         raise UserError(f"signature {text!r}: has no metric or no version of rescore")
-    return Signature(
-        unquote(metric),
-        settings=read.settings,
-        weights=read.weights,
-        columns=read.columns,
-        excluded=read.excluded,
-        decision=read.decision,
-        scale=read.scale,
-        deciding=read.deciding,
-        objective=read.objective,
-        votes=read.votes,
-        tuned=read.tuned,
-        lists=read.lists,
-        form=read.form,
-        test=read.test,
-        versions=read.versions,
-    )
+    return signature
 
 
-@dataclass(slots=True)
-class _Fields:
-    """The fields of a signature, which are read one after the other."""
+def _with_field(signature: Signature, part: str) -> Signature:
+    """Return a signature with one field more.
 
-    settings: dict[str, str] = field(default_factory=dict)
-    weights: dict[str, float] = field(default_factory=dict)
-    columns: dict[str, Column] = field(default_factory=dict)
-    excluded: tuple[str, ...] = ()
-    decision: str = BEST
-    scale: float | None = None
-    deciding: dict[str, str] = field(default_factory=dict)
-    objective: str | None = None
-    votes: str | None = None
-    tuned: str | None = None
-    lists: str | None = None
-    form: int = 1
-    test: str | None = None
-    versions: dict[str, str] = field(default_factory=dict)
+    Args:
+        signature: The signature of all that stands before.
+        part: What stands between two bars.
 
-    def add(self, part: str) -> None:
-        """Read what stands between two bars; raise a ValueError if it is no field."""
-        key, colon, value = part.partition(":")
-        if not colon:
-            raise ValueError(part)
-        if key == "w":
-            name, _, weight = value.partition("=")
-            self.weights[unquote(name)] = float(weight)
-        elif key == "lm":
-            self._add_column(value)
-        elif key == "without":
-            self.excluded = tuple(unquote(origin) for origin in value.split(","))
-        elif key == "decide":
-            self._set_decision(value)
-        elif key in WHOLE:
-            setattr(self, WHOLE[key], unquote(value))
-        elif key == "sig":
-            self.form = int(value)
-        elif key == "rescore" or self.versions:
-            # The version of rescore is the first version.
-            self.versions[key] = value
+    Raises:
+        ValueError: It is no field.
+    """
+    key, colon, value = part.partition(":")
+    if not colon:
+        raise ValueError(part)
+    if key == "w":
+        name, _, weight = value.partition("=")
+        weights = {**signature.weights, unquote(name): float(weight)}
+        return replace(signature, weights=weights)
+    if key == "lm":
+        return replace(signature, columns={**signature.columns, **_column(value)})
+    if key == "without":
+        origins = tuple(unquote(origin) for origin in value.split(","))
+        return replace(signature, excluded=origins)
+    if key == "decide":
+        return _with_decision(signature, value)
+    if key in WHOLE:
+        changed: dict[str, Any] = {WHOLE[key]: unquote(value)}
+        return replace(signature, **changed)
+    if key == "sig":
+        return replace(signature, form=int(value))
+    if key == "rescore" or signature.versions:
+        # The version of rescore is the first version.
+        return replace(signature, versions={**signature.versions, key: value})
+    return replace(signature, settings={**signature.settings, key: unquote(value)})
+
+
+def _column(value: str) -> dict[str, Column]:
+    """Return the column of a field `lm:`, by its name."""
+    name, _, source = value.partition("=")
+    model, _, record = source.partition("@")
+    fingerprint, norm, precision = record.split(",")
+    column = Column(unquote(model), fingerprint, unquote(norm), unquote(precision))
+    return {unquote(name): column}
+
+
+def _with_decision(signature: Signature, value: str) -> Signature:
+    """Return a signature with the field `decide:`: a rule, perhaps a scale, and
+    options.
+    """
+    rule, *rest = value.split(",")
+    scale = None
+    options = {}
+    for part in rest:
+        name, equals, setting = part.partition("=")
+        if equals:
+            options[name] = unquote(setting)
         else:
-            self.settings[key] = unquote(value)
-
-    def _add_column(self, value: str) -> None:
-        """Read `lm:`: a column, and the model that gave it."""
-        name, _, source = value.partition("=")
-        model, _, record = source.partition("@")
-        fingerprint, norm, precision = record.split(",")
-        column = Column(unquote(model), fingerprint, unquote(norm), unquote(precision))
-        self.columns[unquote(name)] = column
-
-    def _set_decision(self, value: str) -> None:
-        """Read `decide:`: a rule, perhaps a scale, and options."""
-        rule, *rest = value.split(",")
-        scales = []
-        options = {}
-        for part in rest:
-            name, equals, setting = part.partition("=")
-            if equals:
-                options[name] = unquote(setting)
-            else:
-                scales.append(float(part))
-        self.decision = unquote(rule)
-        self.scale = scales[0] if scales else None
-        self.deciding = options
+            scale = float(part)
+    return replace(signature, decision=unquote(rule), scale=scale, deciding=options)

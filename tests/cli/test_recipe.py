@@ -358,7 +358,7 @@ def test_several_models_and_a_dev_set_for_each_test_set(tmp_path: Path) -> None:
     weights = json.loads((tmp_path / "rescored" / "b.lm2.weights.json").read_text())
     assert (
         set(weights["weights"]) == {"s2s", "ngram:lower"}
-        and weights["tuned"]["lists"] == 25
+        and weights["tuning"]["lists"] == 25
     )
     assert make(tmp_path, "-q").returncode == 0 or "rescore " not in make(
         tmp_path

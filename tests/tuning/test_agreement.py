@@ -208,8 +208,9 @@ def test_estimated_votes_lower_the_error_rate() -> None:
     assert by_agreement.reranked is not None and equal.reranked is not None
     assert by_agreement.reranked < 0.8 * equal.reranked
     assert "|votes:agreement|" in by_agreement.signature
-    assert by_agreement.mixture is not None and by_agreement.mixture.estimated
-    assert equal.mixture is None
+    assert by_agreement.choice.mixture is not None
+    assert by_agreement.choice.mixture.estimated
+    assert equal.choice.mixture is None
 
 
 def test_votes_are_refused_where_nothing_reads_them() -> None:
