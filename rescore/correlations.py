@@ -12,9 +12,17 @@ def pearson(first: Floats, second: Floats) -> float:
     """Return Pearson's correlation of two columns of numbers, from -1 to 1; 0 where one
     does not vary.
     """
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
+    if not varies(first) or not varies(second):
         return 0.0
+    # no sum of squares is beyond the largest float
+    first = first / np.abs(first).max()
+    second = second / np.abs(second).max()
     return float(np.corrcoef(first, second)[0, 1])
+
+
+def varies(values: Floats) -> bool:
+    """Return whether a column (n,) has two different values."""
+    return bool((values != values[:1]).any())
 
 
 def spearman(first: Floats, second: Floats) -> float:

@@ -115,7 +115,7 @@ def command(
             _score_text(own, lms, file, inputs.strict)
             return
         every = formats.checked_lists(inputs.iterate(own.nbest), own.output or "-")
-        head, lists = pipeline.first_lists(every)
+        head, lists = pipeline.first_lists(every, most=1)
         plan = pipeline.resolve(config, head, load=lms.load, measures=False)
         lists = pipeline.expand(plan, lists)
         names = ", ".join(model.name for model in plan.models)

@@ -19,7 +19,7 @@ from rescore.columns import (
     comes_from_expansion,
     reserved_columns,
 )
-from rescore.correlations import pearson
+from rescore.correlations import pearson, varies
 from rescore.dataset import FEWEST, Dataset
 from rescore.decision import Decision
 from rescore.errors import UserError, counted
@@ -287,7 +287,7 @@ def warn_of_signs(
         correlations = []
         for nbest, own in zip(lists, losses, strict=True):
             values = np.array(nbest.column(name))
-            if np.isfinite(values).all() and np.ptp(own) and np.ptp(values):
+            if np.isfinite(values).all() and varies(own) and varies(values):
                 correlations.append(pearson(values, own))
         if len(correlations) < FEWEST:
             continue

@@ -653,6 +653,7 @@ SCENARIOS: dict[str, dict[str, str]] = {
         "combine": "! two.csv --field system=hyp | --field system=other",
         "correlate": "! t.csv --lm ngram:one | --field score=-cost",
     },
+    "--ref-text": {"*": "| --ref-text said.txt"},
     "--shape": {
         "*": "| --shape mine.toml",
         "convert": "! said.json | --shape mine.toml",

@@ -91,7 +91,7 @@ def test_the_closest_of_single_models_is_named() -> None:
     assert model.errors == errors_of_best(3)
     assert model.gained_errors < model.errors
     told = " ".join(why_all_zero(without(unproven), "WER", {}))
-    assert (f"single models {model.name}" in told) == (model.gain > 0)
+    assert (f"{model.name} comes closest" in told) == (model.gain > 0)
     gaining = replace(unproven, model_alone=replace(model, gain=0.5, error=0.3))
     told = " ".join(why_all_zero(without(gaining), "WER", {}))
     assert "gains 0.50 points, 1.6 standard errors of the 2.1 that it needs" in told
