@@ -467,7 +467,8 @@ def check_metric_options(
 def check_unmeasured(
     config: RunConfig, weights: Weights, instead: str, compares_words: bool = False
 ) -> None:
-    """Refuse options of metrics that nothing reads, in a command that measures nothing.
+    """Refuse options of the decision and of metrics that nothing reads, in a command
+    that measures nothing.
 
     A decision by posteriors, a bonus of words and new hypotheses read options of
     metrics, but not the options of figures alone, such as how errors are named. It is
@@ -488,6 +489,7 @@ def check_unmeasured(
     counts = units().keys() & {*weights.weights}
     unread = {"align"}  # --align only names the errors of figures
     decision = decision_of(config, weights)
+    check_decision(config, decision.name)
     if decision.is_best and not config.expands and not counts:
         unread = {*given}
         if compares_words:

@@ -148,6 +148,8 @@ class Plan:
         posteriors if the plan has none.
         """
         decision = self.decision.completed_by(weights.decision)
+        if decision == weights.decision:
+            return weights
         return replace(weights, decision=decision)
 
 

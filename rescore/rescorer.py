@@ -172,8 +172,9 @@ class Rescorer:
 
     @property
     def weights(self) -> Weights:
-        """The weights that decide."""
-        return self._plan(()).weights
+        """The weights that decide, with the decision that was asked for."""
+        plan = self._plan(())
+        return plan.applied(plan.weights)
 
     @property
     def lms(self) -> Sequence[LanguageModel]:

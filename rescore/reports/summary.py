@@ -23,7 +23,7 @@ from rescore.tuning.phrases import (
     notes,
     why_zero,
 )
-from rescore.tuning.record import Tuning
+from rescore.tuning.record import ALL_LISTS, Tuning
 from rescore.tuning.weights import Weights
 
 REFERENCE_SIZES = ("ref_words", "ref_characters")
@@ -322,7 +322,7 @@ def why_all_zero(
             unproven,
             metric,
             tuning.first_pass,
-            "all lists" if tuning.of_folds else tuning.name,
+            ALL_LISTS if tuning.of_folds else tuning.name,
             choice.decision.name,
             another_lm(counts, weights),
             score_columns(weights),

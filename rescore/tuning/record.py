@@ -18,6 +18,9 @@ from rescore.nbest import NbestList, content_hash, is_hash_of
 from rescore.options import as_json, options_from_json
 from rescore.tuning.components import ToolkitScore
 
+ALL_LISTS = "all lists"
+"""The name of the lists that weights were tuned on which decided no fold of them."""
+
 
 class TunedBy(StrEnum):
     """The way in which weights were found."""
@@ -289,7 +292,15 @@ class Tuning:
         """
         if self.by is not TunedBy.FOLDS:
             return self
-        return replace(self, by=TunedBy.DEV, folds=0, unit="", how={}, of_folds=())
+        return replace(
+            self,
+            by=TunedBy.DEV,
+            source=ALL_LISTS,
+            folds=0,
+            unit="",
+            how={},
+            of_folds=(),
+        )
 
     @property
     def has_figures(self) -> bool:

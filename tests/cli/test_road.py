@@ -110,6 +110,10 @@ def test_folds_are_what_is_written_and_shown(rescore: Run, tmp_path: Path) -> No
         line.split(" ", 1) for line in (tmp_path / "best").read_text().splitlines()
     )
     assert ranked == best
+    again = rescore(
+        "rerank", "out.jsonl", "--weights", "w.json", "--report", "again.json"
+    )
+    assert "all lists" in again.stdout and "4 folds by" not in again.stdout
     report = json.loads((tmp_path / "r.json").read_text())
     assert (
         report["choice"]["tuning"]["value"] == report["metrics"][0]["reranked"]

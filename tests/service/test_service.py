@@ -288,6 +288,14 @@ def test_health_has_the_choice_as_weights_files_have_it(
     assert Weights.load(tmp_path / "w.json") == rescorer.weights
 
 
+def test_health_has_the_decision_that_was_asked_for(models: dict[str, Path]) -> None:
+    config = RunConfig(decide="mbr", scale=0.5)
+    lm = load(f"tta:{models['tta']}")
+    asked = Rescorer(lm, Weights(WEIGHTS), config)
+    assert asked.weights.decision.name == "mbr"
+    assert asked.weights.as_record["decision"]["scale"] == 0.5
+
+
 def test_lists_need_neither_ids_nor_scores(client: Client, rescorer: Rescorer) -> None:
     texts = ["the old clock sticked", "the old clock ticked"]
     status, answer = client.rescore({"hyps": [{"text": text} for text in texts]})
