@@ -1,4 +1,5 @@
-"""What is asked on a road, and whether it may stand there: one list of rules says no.
+"""What is asked on a road, and whether it may stand there: rules say no, first about
+names (`RULES`), then about values (`Road.rules`).
 
 A road (`Road`) is a command, and the function of Python with its name. What may be
 refused follows from declarations, never from a second list:
@@ -281,7 +282,8 @@ def _wanted(entry: Field, allowed: Sequence[str], python: bool) -> str:
 
 
 def stand_beside(call: Call) -> None:
-    """An option that changes what is read stands beside options that are read then.
+    """An option that replaces what is read (`reads_only`) allows only the options that
+    are read then beside it.
 
     Args:
         call: The call.

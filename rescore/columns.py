@@ -160,8 +160,8 @@ def units() -> Mapping[str, str]:
 
 
 def score_columns(names: Iterable[str]) -> list[str]:
-    """Return the columns that are neither the first pass nor bonuses: scores of models,
-    parts of the toolkit's own score, and channels.
+    """Return the columns that are neither the first pass nor columns with a unit
+    (`units`): scores of models, and parts of the toolkit's own score.
 
     Args:
         names: Columns that have a weight.

@@ -1,7 +1,6 @@
-"""A set of N-best lists of one origin.
+"""A set of N-best lists of one file or caller.
 
-What holds for all lists of a set (columns, systems, sums or means) is asked here. No
-other code looks into the first list of a set.
+What holds for all lists of a set (columns, systems, sums or means) is asked here.
 """
 
 from __future__ import annotations
@@ -52,9 +51,10 @@ class Dataset(list[NbestList]):
     @property
     def model_columns(self) -> list[str]:
         """The columns that language models gave, as far as the lists record it; else
-        all beside the first pass.
+        all columns of the role of models.
 
-        One number is the weight of these columns.
+        If a user gives a single number as weight (`border.as_weights`), it is the
+        weight of these columns.
         """
         columns = self.columns(Role.LM)
         own = self.own_columns

@@ -29,9 +29,9 @@ class Decided:
 
     lists: Sequence[NbestList]
     weights: Weights
-    """The weights that decided, with their decision. With folds: the weights tuned on
-    all lists, which decided no list; `in_folds` decided, each fold with the decision of
-    its own weights.
+    """The weights of all lists, with their decision. They decided, unless the lists
+    were cut into folds: then the weights of each fold decided, each with its decision
+    (`in_folds`).
     """
     texts: list[str]
     in_folds: InFolds | None = None

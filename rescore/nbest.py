@@ -53,8 +53,8 @@ class Hypothesis:
     toolkit gave none.
     """
     rank: int | None = None
-    """The index in the toolkit's list, from 0, of a reranked list with equal first-pass
-    scores; else None.
+    """The index in the toolkit's list, from 0, if reranking changed the order: it
+    decides between equal first-pass scores. None for a list in the toolkit's order.
     """
     alignment: str = ""
     """The cells that the toolkit wrote behind the score, such as the alignment with the

@@ -88,7 +88,9 @@ class Outcome:
     """The test lists with their new columns, and the text chosen for each."""
     results: Results
     dev: list[NbestList] | None = None
-    """The lists that weights were tuned on, with their new columns."""
+    """The lists that weights were tuned on, with their new columns: the dev lists, or
+    with folds the lists themselves.
+    """
 
     @property
     def lists(self) -> Sequence[NbestList]:
@@ -102,8 +104,8 @@ class Outcome:
 
     @property
     def weights(self) -> Weights:
-        """The weights that decided. With folds: the weights tuned on all lists, which
-        decided no list; `decided.in_folds` decided.
+        """The weights of all lists. They decided, unless the lists were cut into folds:
+        then the weights of each fold decided (`decided.in_folds`).
         """
         return self.decided.weights
 

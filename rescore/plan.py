@@ -106,7 +106,7 @@ class Plan:
     tuning: TuningOptions = field(default_factory=TuningOptions)
     """How these weights are tuned."""
     told_bonuses: tuple[WeightedColumn, ...] = ()
-    """The tuned bonuses of which a line says that they are 0."""
+    """The tuned bonuses of which a warning says so if they turn out to be 0."""
     tuned_by_default: tuple[str, ...] = ()
     """The names of columns whose weights are tuned though the user does not ask for
     them.
@@ -194,8 +194,9 @@ def resolve(
 class _Resolver:
     """Makes one plan, step by step; each step notes its reason.
 
-    A step refuses only what the lists, or weights of an earlier tuning, do not suit:
-    what needs neither, `rescore.asked` refused before.
+    A step refuses what the lists, or weights of an earlier tuning, do not suit. What
+    needs neither is refused before (`rescore.asked`), but for a few options of
+    features.
     """
 
     def __init__(

@@ -218,7 +218,9 @@ def _held_out(weights: Weights, measured: MetricResult) -> Weights:
 
 
 def used_models(weights: Weights) -> list[str]:
-    """Return the language models that have a weight."""
+    """Return the columns of models, and of parts of the toolkit's score, that have a
+    weight.
+    """
     return [name for name in weights.score_columns if weights.weighs(name)]
 
 

@@ -19,7 +19,8 @@ from rescore.options import as_json, options_from_json
 from rescore.tuning.components import ToolkitScore
 
 ALL_LISTS = "all lists"
-"""The name of the lists that weights were tuned on which decided no fold of them."""
+"""What `Tuning.source` says of weights that were tuned on all lists of a set in folds.
+"""
 
 
 class TunedBy(StrEnum):
@@ -287,8 +288,8 @@ class Tuning:
 
     @property
     def of_all(self) -> Tuning:
-        """The record of the weights that were tuned on all lists together, where
-        weights of folds have decided nothing.
+        """The record of these weights on other lists than those that were cut into
+        folds: the same weights, without the folds.
         """
         if self.by is not TunedBy.FOLDS:
             return self

@@ -38,8 +38,8 @@ class Weights(Choice):
 
     @property
     def score_columns(self) -> list[str]:
-        """The weighted columns that are neither the first pass nor bonuses: scores of
-        models, parts of the toolkit's own score, and channels.
+        """The columns of `weights` that are neither the first pass nor columns with a
+        unit: scores of models, and parts of the toolkit's own score.
         """
         return score_columns(self.weights)
 
