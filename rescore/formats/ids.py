@@ -600,11 +600,19 @@ def _are_ids_beside_words(text: Words, other: Words) -> bool:
         return False
     if text.is_reordered(other) or begin_with_ids(text.lines, other.lines):
         return True
+    if _are_single_words(text) and _are_single_words(other):
+        return False  # as in scripts without blanks: ids would leave no text
     raise UserError(
         f"{text.place}: its lines and those of {other.place} begin with the same words"
         f" ({text.first[0]}), which may be ids or words; give --ref-format kaldi if"
         " they are ids, --ref-format plain if they are words"
     )
+
+
+def _are_single_words(text: Words) -> bool:
+    """Return whether most lines of a text have a single word."""
+    single = [line for line in text.lines if len(line.split()) == 1]
+    return 2 * len(single) > len(text.lines)
 
 
 def _surely_look(text: Words, number: int) -> bool:

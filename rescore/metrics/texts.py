@@ -152,7 +152,8 @@ def _warn_of_forms(metric: Metric, lists: Sequence[NbestList]) -> None:
     """Log a warning if texts and references have letters in different Unicode
     forms.
     """
-    if metric.words is None or metric.words.nfkc:
+    words = metric.words
+    if words is None or words.nfkc or words.unicode_basic:
         return
     references, hypotheses = _references_and_texts(lists)
     if _is_composed(references) != _is_composed(hypotheses):

@@ -274,6 +274,15 @@ def test_first_words_that_may_be_ids(rescore: Run, tmp_path: Path) -> None:
     assert " 0.00 " in rescore("eval", "out", "--ref", "ref").stdout
 
 
+def test_lines_of_a_single_word_have_no_ids(rescore: Run, tmp_path: Path) -> None:
+    """A perfect output of a script without blanks: each line is one word."""
+    for name in ("out.txt", "ref.txt"):
+        (tmp_path / name).write_text("ខ្ញុំចូលចិត្ត\nគាត់ទៅផ្សារ\nយើងញ៉ាំបាយ\n", "utf-8")
+    done = rescore("eval", "out.txt", "--ref", "ref.txt", "--metric", "cer")
+    assert done.returncode == 0, done.stderr
+    assert " 0.00 " in done.stdout
+
+
 def test_an_output_of_empty_texts(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "ref").write_text("a b\nc d\n")
     (tmp_path / "out").write_text("\n\n")

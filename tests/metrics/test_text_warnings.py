@@ -158,3 +158,18 @@ def test_texts_without_references_are_no_side(
             made = choose_metric(metric, [])
             warn_of_texts(made, [NbestList("u", lists[0].hypotheses)])
     assert ADVICE not in caplog.text and "--nfkc" not in caplog.text
+
+
+@pytest.mark.parametrize("flag", ["nfkc", "unicode_basic"])
+def test_forms_that_are_made_equal_are_not_told(
+    flag: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lists = [NbestList("u", [Hypothesis("cafe\u0301 ka\u200bb")], ("caf\u00e9 kab",))]
+    for flags, is_told in (
+        (Normaliser(), True),
+        (Normaliser(**{flag: True}), False),
+    ):
+        caplog.clear()
+        metric = choose_metric("cer", lists, MetricOptions(normaliser=flags))
+        warn_of_texts(metric, lists)
+        assert ("give --nfkc" in caplog.text) is is_told
