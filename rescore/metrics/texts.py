@@ -45,6 +45,7 @@ def warn_of_texts(metric: Metric, lists: Sequence[NbestList]) -> None:
     if referred:
         _warn_of_forms(metric, referred)
         _warn_of_blanks(metric, referred)
+        _warn_of_punctuation(metric, referred)
         _warn_of_mismatch(metric, referred)
 
 
@@ -161,6 +162,37 @@ def _warn_of_forms(metric: Metric, lists: Sequence[NbestList]) -> None:
             "the texts and the references write letters in different Unicode forms, or"
             " one of them has characters without width; give --nfkc"
         )
+
+
+PUNCTUATED = re.compile(r"\w[.,?!;:](?=\s|$)")
+"""A mark behind a word."""
+FEWEST_LISTS = 5
+"""Lists from which on texts without punctuation are no accident."""
+
+
+def _warn_of_punctuation(metric: Metric, lists: Sequence[NbestList]) -> None:
+    """Log a warning if most texts have punctuation and no reference has, or the other
+    way round, and the metric compares it.
+    """
+    words = metric.words
+    if words is None or words("a.") == words("a"):
+        return
+    references, texts = map(_punctuated, _references_and_texts(lists))
+    if len(lists) < FEWEST_LISTS or min(references, texts) > 0:
+        return
+    if max(references, texts) > 0.5:
+        log.warning(
+            "only the %s have punctuation, and %s counts it as errors; give"
+            " --drop-punctuation, which removes it",
+            "references" if references else "texts",
+            metric.name,
+        )
+
+
+def _punctuated(texts: Sequence[str]) -> float:
+    """Return the share of texts that have punctuation behind a word."""
+    found = [text for text in texts if PUNCTUATED.search(text)]
+    return len(found) / max(1, len(texts))
 
 
 def _warn_of_marks(metric: Metric, lists: Sequence[NbestList]) -> None:

@@ -173,3 +173,26 @@ def test_forms_that_are_made_equal_are_not_told(
         metric = choose_metric("cer", lists, MetricOptions(normaliser=flags))
         warn_of_texts(metric, lists)
         assert ("give --nfkc" in caplog.text) is is_told
+
+
+@pytest.mark.parametrize("side", ["texts", "references"])
+@pytest.mark.parametrize("flag", [None, *("drop_punctuation", "unicode_basic")])
+def test_punctuation_of_one_side_is_told(
+    side: str, flag: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    normaliser = Normaliser(**{flag: True}) if flag else Normaliser()
+    marked, bare = "Well, an owl sat.", "well an owl sat"
+    text, reference = (marked, bare) if side == "texts" else (bare, marked)
+    for number, both in ((4, False), (5, False), (5, True)):
+        lists = []
+        for place in range(number):
+            own = marked if both and place == 0 else text
+            its = marked if both and place == 0 else reference
+            lists.append(NbestList(f"u{place}", [Hypothesis(own)], (its,)))
+        metric = choose_metric("wer", lists, MetricOptions(normaliser=normaliser))
+        caplog.clear()
+        warn_of_texts(metric, lists)
+        is_told = f"only the {side} have punctuation, and WER" in caplog.text
+        assert is_told == (flag is None and number == 5 and not both)
+        if flag:
+            assert text_value(metric, lists, [text] * number) == 0.0
