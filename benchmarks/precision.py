@@ -2,8 +2,8 @@
 
     python benchmarks/precision.py test.json --lm tta
 
-PyTorch is told to leave out instructions that the CPU has, so one machine stands for
-older ones. The figures are hypotheses a second of processor time, with one thread; a
+The script switches off instructions of the CPU, so one machine shows what older
+machines do. The figures are hypotheses a second of processor time, with one thread; a
 CPU without an instruction cannot show the rows that need it.
 """
 

@@ -427,7 +427,7 @@ VALUES: dict[str, tuple[str, dict[str, Any], str]] = {
     ),
     "no decision": ("tune", {"scale": 1.0, "dev": "d"}, "--scale needs --decide mbr"),
 }
-"""Values that may not stand together: the road, the config, and what is said."""
+"""Values that exclude each other: the road, the config, and a part of the message."""
 
 
 @pytest.mark.parametrize("what", VALUES)

@@ -96,7 +96,7 @@ def test_means_are_told() -> None:
 def test_a_model_beside_scores_that_look_like_means(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The line is told once, where a sum is the default; it changes no score."""
+    """The command prints the line once, if sums are the default. No score changes."""
     said = "try --lm-norm mean"
 
     def brevity(sentences: Sequence[str]) -> list[float]:

@@ -289,8 +289,8 @@ def summed(texts: ScoredTexts) -> Counts:
 
 
 def tell_mean_of_samples(metric: Metric, lists: Sequence[NbestList]) -> None:
-    """Log the mean of all hypotheses, where a metric takes each text as one answer: the
-    figure of one sample in tables is that of the first sample.
+    """Log the mean of all hypotheses, where a metric takes each text as one answer.
+    Tables show the first sample alone.
 
     Args:
         metric: The metric.

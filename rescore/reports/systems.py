@@ -16,7 +16,7 @@ from rescore.reports.records import MetricResult
 
 
 class RowsOfSystems(Protocol):
-    """The figures of several systems, beside those of the texts that were chosen."""
+    """The figures of several systems, for the tables of the chosen texts."""
 
     def add_to(
         self, result: MetricResult, figures: Figures, chosen: ScoredTexts

@@ -57,8 +57,9 @@ def test_what_is_absent_is_counted(
 @pytest.mark.parametrize("road", ["eval", "combine"])
 @pytest.mark.parametrize("with_ids", [False, True])
 def test_references_of_the_first_lines(road: str, with_ids: bool, rescore: Run) -> None:
-    """Fewer references than plain lines are those of the first lines, or of the lines
-    with their numbers."""
+    """If there are fewer references than plain lines, they belong to the first lines,
+    or to the lines with their numbers.
+    """
     lines = [f"the owl {place} flew" for place in range(30)]
     for name in ("a.txt", "b.txt"):
         Path(name).write_text("\n".join(lines) + "\n")

@@ -447,8 +447,8 @@ def other_results() -> Iterator[tuple[str, Record]]:
 
 @pytest.mark.parametrize(("name", "now"), list(other_results()))
 def test_results_of_other_choices_and_conditions(name: str, now: Record) -> None:
-    """Another form means another version, which is told. Weights that choose the same
-    texts are the same, so other texts are chosen here.
+    """Another form means another version, and the check names it. Weights that choose
+    the same texts are the same, so other texts are chosen here.
     """
     findings = compare(RESULTS, replace(now, changed=1), 0.0)
     verdicts = {finding.name: finding.verdict for finding in findings}

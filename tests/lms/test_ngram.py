@@ -346,13 +346,13 @@ def test_too_small_a_text_is_told(rescore: Run, tmp_path: Path) -> None:
 def test_copies_are_the_reason_where_a_text_is_too_small(
     rescore: Run, tmp_path: Path
 ) -> None:
-    for copies, told in ((1, False), (3, True)):
+    for copies, expected in ((1, False), (3, True)):
         text = "".join(f"{line}\n" * copies for line in ("a b", "c d e", "a c"))
         (tmp_path / "t.txt").write_text(text, encoding="utf-8")
         done = rescore("train", "--lm", "ngram", "--text", "t.txt", "--out", "lm")
         assert done.returncode == 2
         assert "error: t.txt: the text is too small" in done.stderr
-        assert ("of its 9 sentences only 3 differ" in done.stderr) is told
+        assert ("of its 9 sentences only 3 differ" in done.stderr) is expected
 
 
 def test_reasons_are_kenlms_without_its_source() -> None:

@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def wer_of(rescore: Run, folder: Path, column: str, *more: str) -> tuple[float, str]:
-    """The WER of the reranked texts, and what is told."""
+    """Return the WER of the reranked texts, and what stderr says."""
     scores = ["--scores", f"{column}.csv"]
     done = rescore("l.jsonl", *scores, "--folds", "3", *more, "--report", "r")
     assert done.returncode == 0, done.stderr
