@@ -196,15 +196,28 @@ def read_systems(path: str, whisper_english: bool) -> Systems:
     return outputs(lists, normaliser)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def arguments(
+    about: str | None, utterances: int | None = None
+) -> argparse.ArgumentParser:
+    """Return the parser of a script that measures random subsets.
+
+    Args:
+        about: What the script does.
+        utterances: The number of utterances of a subset by default; None for all.
+    """
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("file")
     parser.add_argument("--draws", type=int, default=200)
     parser.add_argument("--seed", type=int, default=101)
-    parser.add_argument("--utterances", type=int)
-    parser.add_argument("--with", dest="variant", choices=VARIANTS)
+    parser.add_argument("--utterances", type=int, default=utterances)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE")
     parser.add_argument("--whisper-english", action="store_true")
+    return parser
+
+
+def main() -> None:
+    parser = arguments(__doc__)
+    parser.add_argument("--with", dest="variant", choices=VARIANTS)
     options = parser.parse_args()
     systems = read_systems(options.file, options.whisper_english)
     draw = random.Random(options.seed)

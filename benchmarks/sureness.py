@@ -26,16 +26,21 @@ worse than equal votes by more than 0.1 and 0.3. FILE gets these as JSON.
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 from collections.abc import Sequence
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from agreement import WORD_WINS, Agreement, Ballot, read_systems, subsets
+from agreement import (
+    WORD_WINS,
+    Agreement,
+    Ballot,
+    arguments,
+    read_systems,
+    subsets,
+)
 
 from rescore.asr.systems import combined
 from rescore.metrics.normalise import EXACT
@@ -152,14 +157,7 @@ def summary(rows: Sequence[Sequence[float]]) -> dict[str, object]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file")
-    parser.add_argument("--draws", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=101)
-    parser.add_argument("--utterances", type=int, default=100)
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
-    parser.add_argument("--whisper-english", action="store_true")
-    options = parser.parse_args()
+    options = arguments(__doc__, utterances=100).parse_args()
     systems = read_systems(options.file, options.whisper_english)
     draw = random.Random(options.seed)
     rows = []

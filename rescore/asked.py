@@ -266,8 +266,7 @@ def _has_value(value: Any, allowed: Collection[str]) -> bool:
     """Return whether a value is set, and one of the allowed values."""
     if not allowed:
         return bool(value)
-    values = value if isinstance(value, tuple) else (value,)
-    kinds = {str(one).partition(":")[0] for one in values}
+    kinds = {str(one).partition(":")[0] for one in several(value)}
     return not kinds.isdisjoint(allowed)
 
 

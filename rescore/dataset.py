@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.columns import FIRST_PASS, FROM_FILE, Role
-from rescore.correlations import spearman
+from rescore.correlations import spearman, varies
 from rescore.nbest import NO_HEADER, Header, NbestList
 
 LANGUAGE_MODELS = {"lm", "nnlm", "rnnlm", "ngram"}
@@ -127,9 +127,10 @@ class Dataset(list[NbestList]):
             if len(finite):
                 scores.append(np.median(finite))
                 lengths.append(np.mean([len(one.text) for one in nbest.hypotheses]))
-        if len(scores) < FEWEST or len(set(scores)) == 1 or len(set(lengths)) == 1:
+        columns = np.array(scores), np.array(lengths)
+        if len(scores) < FEWEST or not all(map(varies, columns)):
             return False
-        correlation = spearman(np.array(scores), np.array(lengths))
+        correlation = spearman(*columns)
         return correlation - ERRORS / math.sqrt(len(scores) - 1) > SUMS_FALL
 
     def _first_pass(self) -> Iterator[npt.NDArray[np.float64]]:

@@ -315,12 +315,13 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
     warn_of_constant(lists, asked_for)
     tuning = Tuning.on(plan.tuning_set, lists)
     weights = tune_weights(plan.metric, lists, plan.tuned_columns, plan.tuning, tuning)
-    own = []
+    dataset = Dataset.of(lists)
+    bounded = set(dataset.own_columns) - set(plan.tuning.negative)
+    unweighed = []
     for name in plan.tuned_columns:
-        is_own = name in Dataset.of(lists).own_columns
-        if is_own and not (weights.weighs(name) or name in plan.tuning.negative):
-            own.append(name)
-    warn_of_signs(plan.metric, lists, own)
+        if name in bounded and not weights.weighs(name):
+            unweighed.append(name)
+    warn_of_signs(plan.metric, lists, unweighed)
     for bonus in plan.told_bonuses:
         if not weights.weighs(bonus.name):
             log.warning(
@@ -330,7 +331,7 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
                 tuning.source,
                 bonus.option,
             )
-    if not Dataset.of(lists).header.systems:  # these warn of their best system
+    if not dataset.header.systems:  # these warn of their best system
         _warn_of_decision(plan.metric, weights)
     return weights
 

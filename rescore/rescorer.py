@@ -31,7 +31,7 @@ from rescore.columns import (
     comes_from_expansion,
     reserved_columns,
 )
-from rescore.config import FEATURE, RunConfig, flattened_options
+from rescore.config import FEATURE, RunConfig
 from rescore.dataset import Dataset
 from rescore.decision import combine, sorted_by_score
 from rescore.errors import UserError
@@ -161,9 +161,8 @@ class Rescorer:
         call = Call.of_config(ROADS["serve"], self._config)
         if self._tuned is None:
             names = {"weights", "word_bonus", "token_bonus", "boost"}
-            options = flattened_options()
             for name in self._config.weighing.values:
-                if options[name].title == FEATURE:
+                if call.options[name].title == FEATURE:
                     names.add(name)
             given = {name: call.given[name] for name in call.given.keys() - names}
             call = replace(call, given=given)

@@ -482,7 +482,8 @@ def _less_alike(
         own = ratio(first, second)
         others = [ratio(first, other) for _, _, other in beside]
         highest = max(others, default=own)
-        told += own != highest
+        if own != highest:
+            told += 1
         if own < highest:
             less.append(texts[place])
     return told, less

@@ -302,14 +302,11 @@ def _aligned(
         -1 for none; (lists,) the number of pairs.
     """
     if len(slots) < FEW_LISTS:
-        return _padded(
-            [
-                _path(placed[..., index], matched[..., index], slot, length)
-                for index, (slot, length) in enumerate(
-                    zip(slots.tolist(), lengths.tolist(), strict=True)
-                )
-            ]
-        )
+        paths = []
+        for index in range(len(slots)):
+            tables = placed[..., index], matched[..., index]
+            paths.append(_path(*tables, int(slots[index]), int(lengths[index])))
+        return _padded(paths)
     lists = np.arange(len(slots))
     slot = slots - 1
     at = lengths.astype(np.intp)

@@ -451,10 +451,15 @@ def given_flags() -> dict[str, str]:
     """Return the options that stand on the command line of the command that runs: each
     as users know it, by its field.
     """
+    call = _call_that_runs()
+    return {name: call.named(name) for name in call.given}
+
+
+def _call_that_runs() -> Call:
+    """Return the options of the command that runs."""
     ctx = click.get_current_context()
     assert isinstance(ctx.command, Command)
-    call = ctx.command.call(ctx)
-    return {name: call.named(name) for name in call.given}
+    return ctx.command.call(ctx)
 
 
 def refuse_beside(switch: str) -> None:
@@ -467,9 +472,7 @@ def refuse_beside(switch: str) -> None:
     Raises:
         OptionError: An option has no meaning there.
     """
-    ctx = click.get_current_context()
-    assert isinstance(ctx.command, Command)
-    call = ctx.command.call(ctx)
+    call = _call_that_runs()
     given = {**call.given, switch: switch}
     stand_beside(replace(call, given=given, values={**call.values, switch: True}))
 
@@ -559,15 +562,14 @@ def typed_again(title: str | None, without: Container[str] = ()) -> list[str]:
         title: The title of the group; None for all options.
         without: The names of options that are left out.
     """
-    ctx = click.get_current_context()
-    assert isinstance(ctx.command, Command)
+    call = _call_that_runs()
     words = []
-    for name, entry in ctx.command.entries(ctx).items():
-        is_asked = title in (None, entry.title) and name not in without
-        if not is_asked or not is_typed(name):
+    for name in call.given:
+        entry = call.options[name]
+        if title not in (None, entry.title) or name in without:
             continue
         flag = entry.about.flag(name)
-        value = ctx.params[name]
+        value = call.values[name]
         if value is True:
             words.append(flag)
         elif value is not False:

@@ -64,9 +64,14 @@ def read_text(
     Raises:
         UserError: The file cannot be read, or holds N-best lists.
     """
+    return _lines(_text_source(path, warnings), empty)
+
+
+def _text_source(path: Path, warnings: InputWarnings | None) -> Source:
+    """Return a text as a source, if it does not hold N-best lists."""
     source = _source(path, warnings)
     refuse_lists(source)
-    return _lines(source, empty)
+    return source
 
 
 def refuse_lists(source: Source) -> None:
@@ -104,8 +109,7 @@ def read_sentences(
     Raises:
         UserError: The file cannot be read, or holds N-best lists.
     """
-    source = _source(path, warnings)
-    refuse_lists(source)
+    source = _text_source(path, warnings)
     lines = _lines(source, empty)
     beginning = list(islice(lines, LOOKED_AT))
     sentences = [line for line in beginning if line]

@@ -243,8 +243,10 @@ def _are_marked_on_one_side(lists: Sequence[NbestList]) -> bool:
             continue
         of_references = any(map(has_marks, nbest.references))
         of_texts = any(has_marks(one.text) for one in nbest.hypotheses)
-        one_sided += of_references != of_texts
-        marked += of_references or of_texts
+        if of_references or of_texts:
+            marked += 1
+        if of_references != of_texts:
+            one_sided += 1
     return MANY * one_sided > marked
 
 
