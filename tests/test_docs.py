@@ -420,17 +420,22 @@ def _tables(folder: Path) -> None:
     """Write the tables, scores and files of other scorers that pages name."""
     for name in ("dev", "test"):
         lists = formats.read([folder / f"{name}.json"])
-        scores = ["id,rank,qe"]
-        for nbest in lists:
-            for rank, one in enumerate(nbest.hypotheses, 1):
-                one.scores["qe"] = -float(rank)
-                scores.append(f"{nbest.id},{rank},{-rank}")
+        translations = formats.read([folder / f"{name}.generate.txt"])
+        for stem, judged in ((name, lists), (f"{name}.generate", translations)):
+            rows = ["id,rank,qe"]
+            for nbest in judged:
+                for rank, one in enumerate(nbest.hypotheses, 1):
+                    one.scores["qe"] = -float(rank)
+                    rows.append(f"{nbest.id},{rank},{-rank}")
+            path = folder / f"{stem}.qe.csv"
+            path.write_text("\n".join(rows), encoding="utf-8")
         formats.write(lists, str(folder / f"{name}.csv"))
-        (folder / f"{name}.qe.csv").write_text("\n".join(scores), encoding="utf-8")
     wide = "id,h1,h2,s1,s2,ref\nu1,an owl,a cowl,-1,-2,an owl\n"
     (folder / "wide.csv").write_text(wide, encoding="utf-8")
-    rows = "u1,a,an owl,an owl\nu1,b,a cowl,an owl\nu2,a,it,it\nu2,b,it,it\n"
-    (folder / "all.csv").write_text(f"id,backend_id,text,ref\n{rows}", encoding="utf-8")
+    votes = "u1,a,an owl,an owl\nu1,b,a cowl,an owl\nu2,a,it,it\nu2,b,it,it\n"
+    (folder / "all.csv").write_text(
+        f"id,backend_id,text,ref\n{votes}", encoding="utf-8"
+    )
     for name in ("", "dev-"):
         requests = []
         gold = []

@@ -185,7 +185,7 @@ class Agreement:
         factor = math.exp(self._tolerance)
         return (
             f"each estimated error rate of words is within a factor of {factor:.1f} of"
-            " their median; ties go to clearly lower estimates"
+            " their median; in a tie, a clearly lower estimate wins"
         )
 
     @property

@@ -67,8 +67,7 @@ def _by_numbers(
         if len(ours) != len(theirs):
             return None
         log.warning(
-            "%s and %s: their utterances have no ids; those with the same number were"
-            " matched",
+            "%s and %s have no ids: utterances with the same number were matched",
             sides[0].place,
             sides[1].place,
         )

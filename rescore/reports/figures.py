@@ -54,6 +54,7 @@ SHORT = {
     "insertions": "ins",
     "hyp_words": "hyp words",
     "ref_words": "ref words",
+    "ref_characters": "ref characters",
     "listed_words": "listed words",
     "other_words": "other words",
 }

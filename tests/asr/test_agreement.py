@@ -110,7 +110,7 @@ def test_estimates_within_the_tolerance_decide_ties() -> None:
     votes, _ = seen(outputs)
     assert votes["b"] == 1.0 > votes["c"] > votes["a"] > 0.98
     result = Agreement(lists, list(outputs), str.split)
-    assert "ties go to clearly lower estimates" in result.why_equal
+    assert "in a tie, a clearly lower estimate wins" in result.why_equal
     by_agreement = rescore.evaluate(lists, decision="rover").reranked
     equal = rescore.evaluate(lists, decision="rover", votes="equal").reranked
     better = {name: outputs[name] for name in "bca"}
