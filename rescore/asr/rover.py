@@ -92,7 +92,7 @@ class RoverOptions(Declared):
     no_word: float | None = option(
         None,
         "rover: factor of the posterior of the empty word. A factor below 1 keeps more"
-        " words.  [default: 1; with several systems tuned on --dev, else 0.9]",
+        " words.  [default: 1; for several systems, tuned on --dev or 0.9]",
         metavar="NUMBER",
         low=0.0,
         high=1e6,

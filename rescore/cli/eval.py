@@ -127,11 +127,11 @@ def command(
     rescore eval baseline.trn reranked.trn --ref ref.trn
     rescore eval combined a/ b/ --whole --ref ref/
 
-    With --words, the table of WER is followed by those of B-WER, U-WER, and recall,
-    precision and F1 of the terms.
+    With --words, further tables have B-WER, U-WER, and the recall, precision and F1 of
+    the terms.
 
-    A table in which a column names the system of each row has several outputs:
-    --field system=COLUMN.
+    If a column of a table names the system of each row, --field system=COLUMN measures
+    each system.
 
     Each further output has a p-value against the first output. Confidence intervals
     come from the bootstrap.

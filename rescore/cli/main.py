@@ -43,7 +43,7 @@ COMMANDS: Registry[click.Command] = Registry(
         ),
         "correct": (
             "rescore.asr.commands.correct:command",
-            "Correct what was heard into the terms of a list.",
+            "Replace misheard words by the terms of a list.",
         ),
         "confidence": (
             "rescore.asr.commands.confidence:command",
@@ -103,7 +103,7 @@ COMMANDS: Registry[click.Command] = Registry(
         ),
         "errors": (
             "rescore.research.report_commands:errors_command",
-            "Show word errors by place in the sentence and by length.",
+            "Show word errors by position in the sentence and by length.",
         ),
         "bench": (
             "rescore.research.report_commands:bench_command",

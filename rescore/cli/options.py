@@ -97,7 +97,7 @@ class DevLists(Declared):
     )
     dev_src: str | None = read_file(None, "Source texts of the dev lists.", needs="dev")
     dev_scores: tuple[str, ...] = read_file(
-        (), "Columns of scores of the dev lists, as --scores.", needs="dev"
+        (), "File of scores of the dev lists, as --scores.", needs="dev"
     )
 
 
@@ -155,18 +155,18 @@ class InputOptions(Declared):
     )
     s2s: str = option(
         "s2s",
-        "Column of the first-pass score. rank: no column, the order of the hypotheses.",
+        "Column of the first-pass score. rank: the order of the hypotheses instead.",
         metavar="COLUMN|rank",
     )
     scores: tuple[str, ...] = read_file(
         (),
-        "Columns of scores for the lists: CSV, TSV or JSON Lines with an id, a rank or"
-        " the text, and numbers; higher is better. May be repeated.",
+        "File of further scores: CSV, TSV or JSON Lines. A row has an id, a rank or a"
+        " text, and numbers; higher is better. May be repeated.",
     )
     merge: bool = option(
         False,
         "Unite the lists of an utterance in several files, such as samples of several"
-        " seeds: each text once, with its best first-pass score.",
+        " seeds. A list keeps each text once, with its best first-pass score.",
     )
     read_options: ReadOptions = option(ReadOptions, parts=FORMATS)
     """The options of the formats."""

@@ -59,9 +59,9 @@ def report_command(own: Table, shown: Shown) -> None:
     rescore report exp/*/results.json -o RESULTS.md
     rescore report *.json --layout paper --style latex --intervals
 
-    The names in the table come from --dataset and --system of `rescore run`. Outputs of
-    `rescore eval` are compared with the first of them, and their test set is called
-    after the file.
+    The names in the table come from --dataset and --system of `rescore run`. The
+    outputs of a file of `rescore eval` are compared with its first output, and their
+    test set has the name of the file.
     """
     for path in own.output:
         if ending_of(path) == ".json":

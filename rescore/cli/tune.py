@@ -30,8 +30,8 @@ class TunedColumns(options.Lists):
     column: tuple[str, ...] = option(
         (),
         "Column with LM scores, or a part of the toolkit's score, whose weight may be"
-        " negative. May be repeated.  [default: the columns that `rescore score` added,"
-        " else all but the first pass]",
+        " negative. May be repeated.  [default: the columns that `rescore score` added;"
+        " if it added none, all but the first pass]",
         metavar="NAME",
     )
     word_bonus: bool | None = option(

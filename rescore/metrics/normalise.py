@@ -119,7 +119,7 @@ class Normaliser(Declared):
     """In the form NFC, so that letters that are composed with a mark stay."""
     language: str | None = option(
         None,
-        "WER, CER: capitals of a language: in tr and az, I is the capital of \u0131.",
+        "WER, CER: fold case as tr (Turkish) and az do: I is the capital of \u0131.",
         choices=("az", "tr"),
     )
     nfkc: bool = option(
@@ -131,7 +131,7 @@ class Normaliser(Declared):
     replace: Replacements | None = read_file(
         None,
         "WER, CER: your own substitutions in both texts; a line of FILE is a regular"
-        " expression, a tab, and the text in its place.",
+        " expression, a tab, and the new text.",
         read=Replacements.load,
     )
     """They are made in the order of the lines, before other steps. Case does not count
@@ -157,7 +157,7 @@ class Normaliser(Declared):
 
     steps: tuple[str, ...] = option(
         (),
-        "WER, CER: a further step of normalising, of another package.",
+        "WER, CER: also normalise texts by the step NAME of another package.",
         "--step",
         metavar="NAME",
         choices=FURTHER,

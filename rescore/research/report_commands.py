@@ -118,8 +118,8 @@ class Errors(Declared):
 def errors_command(
     own: Errors, output: ChartOptions, config: RunConfig, inputs: options.InputOptions
 ) -> None:
-    """Show the word error rate by place in the sentence and by length. OUTPUT is N-best
-    lists (their first pass) or 1-best texts.
+    """Show the word error rate by position in the sentence and by length. OUTPUT is
+    N-best lists (their first pass) or 1-best texts.
 
     \b
     rescore errors test.scored.jsonl --weights unilm.json --weights tta.json

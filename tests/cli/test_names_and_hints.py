@@ -101,7 +101,7 @@ def test_the_hint_of_combine_keeps_what_is_measured(
 
 def test_models_say_which_to_take(rescore: Run) -> None:
     done = rescore("models")
-    assert "tta-large where accuracy counts" in done.stdout
+    assert "take tta-large for accuracy" in done.stdout
     assert "tta-large" in rescore("run", "-h").stdout
 
 

@@ -69,8 +69,8 @@ class CombineOptions(Declared):
     )
     whole: bool = option(
         False,
-        "Take the outputs for whole recordings, in different segments.  [default: told"
-        " by their contents]",
+        "The outputs are whole recordings; their segments may differ.  [default:"
+        " detected]",
         reads_only=(
             "systems",
             "name",
@@ -106,12 +106,12 @@ def command(
     rescore combine test/a.txt test/b.json test/c.trn -o test.jsonl
     rescore test.jsonl --dev dev.jsonl --decide rover --best out.trn
 
-    A system is a file of 1-best texts or N-best lists of the same utterances, or a
-    folder or file of whole recordings (CTM, STM, SRT, VTT, JSON of a service, text),
-    which are cut into short pieces. One table with a column per system is read with
-    --field system=COLUMN for each; a column that names the system of each row is read
-    with a single --field system=COLUMN. The table has the error rate of each system,
-    estimated without references. Without dev lists the votes follow from this table.
+    A system is a file of 1-best texts or N-best lists of the same utterances. It may
+    also be a folder or file of whole recordings (CTM, STM, SRT, VTT, JSON of a service,
+    text), which are cut into short pieces. In a single table, give --field
+    system=COLUMN for each column of texts, or once for the column that names the system
+    of each row. The command prints the error rate of each system, estimated without
+    references. Without dev lists, the votes follow from these estimates.
     """
     plan = resolve(config)
     words = plan.metric.words or EXACT

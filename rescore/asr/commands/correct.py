@@ -60,7 +60,7 @@ class CorrectOptions(Declared):
 
 @options.command("correct")
 def command(own: CorrectOptions) -> None:
-    """Correct what was heard into the terms of a list: "gold man sacks" into Goldman
+    """Replace misheard words by the terms of a list: "gold man sacks" by Goldman
     Sachs.
 
     \b
