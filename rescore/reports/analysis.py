@@ -308,7 +308,7 @@ def _step_without_choice(metric: Metric, outlook: Outlook, lists: Dataset) -> st
     perfect = 100.0 if metric.higher_is_better else 0.0
     if outlook.first_pass == perfect:
         return "nothing: the first pass has no errors"
-    more = "more hypotheses, such as by score --recombine 20"
+    more = "more hypotheses, for example by score --recombine 20"
     if lists.header.systems:
         more = "one more system"
     return f"{more}: no list has a better text than the first pass"
@@ -378,8 +378,8 @@ def _next_step(outlook: Outlook, lists: Dataset, instead: str) -> str:
             " the possible gain is left"
         )
     if lists.header.systems:
-        return "one more system: this LM does its part"
-    return "more hypotheses, such as by score --recombine 20: this LM does its part"
+        return "one more system: this LM works well"
+    return "more hypotheses, for example by score --recombine 20: this LM works well"
 
 
 def by_depth(

@@ -250,8 +250,18 @@ def test_a_small_configuration_is_no_advice_to_those_who_have_it(
 ) -> None:
     options = SimpleNamespace(minutes=1.0, start=None, out="lm", config=config)
     progress = SimpleNamespace(step=1)
-    train._warn_of_few_updates(
-        cast("Trainer", SimpleNamespace(options=options, progress=progress))
-    )
+    trainer = SimpleNamespace(options=options, progress=progress, is_done=True)
+    train._warn_of_few_updates(cast("Trainer", trainer))
     assert "give more --minutes, or" in caplog.text
     assert ("or --config small" in caplog.text) is (config != "small")
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_more_minutes_are_no_advice_to_an_adaptation_that_stopped_itself(
+    is_done: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = SimpleNamespace(minutes=10.0, start="tta", out="lm", config="small")
+    progress = SimpleNamespace(step=32)
+    trainer = SimpleNamespace(options=options, progress=progress, is_done=is_done)
+    train._warn_of_few_updates(cast("Trainer", trainer))
+    assert ("give more --minutes" in caplog.text) is is_done

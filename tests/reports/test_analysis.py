@@ -277,7 +277,7 @@ def test_what_is_certain_is_called_so() -> None:
     )
     assert (
         found.next
-        == "more hypotheses, such as by score --recombine 20: this LM does its part"
+        == "more hypotheses, for example by score --recombine 20: this LM works well"
     )
     worse = [
         nbest(str(index), "a b c", "a b c", "a x c", lm=(0.0, 9.0))

@@ -296,9 +296,13 @@ USUAL_WEIGHT = 0.3
 
 
 def _warn_of_few_updates(trainer: Trainer) -> None:
-    """Warn if --minutes ended before the network learned much."""
+    """Warn if --minutes ended before the network learned much. An adaptation that
+    stopped earlier, because nothing gained, needs no more minutes.
+    """
     options = trainer.options
     if options.minutes is None or trainer.progress.step >= FEW_UPDATES:
+        return
+    if not trainer.is_done:
         return
     if options.start is None:
         smaller = "" if options.config == SMALL else f" or --config {SMALL},"
