@@ -247,7 +247,7 @@ def _lambda_line(results: Record) -> str:
     """Return the line of the weights, and where they come from."""
     weights_from = str(results.tuning)
     if results.tuning.of_folds:
-        weights_from = "tuned on all lists, to use on others"
+        weights_from = "tuned on all lists, for use on other lists"
     weights = named_weights(results.weights, results.choice.sorted_excluded)
     return f"lambda: {weights} ({weights_from})"
 

@@ -501,7 +501,7 @@ def test_the_reason_of_a_weight_of_zero_with_folds(
     write_lines(tmp_path / "l.jsonl", noise(60, 1))
     done = rescore("run", "l.jsonl", "--folds", "5")
     assert done.returncode == 0 and "WER on all lists is " in done.stdout, done.stdout
-    assert "lambda: tta 0 (tuned on all lists, to use on others)" in done.stdout
+    assert "lambda: tta 0 (tuned on all lists, for use on other lists)" in done.stdout
 
 
 def test_references_that_nothing_reads_are_told(rescore: Run, tmp_path: Path) -> None:
