@@ -37,7 +37,6 @@ from rescore.formats.source import (
 )
 from rescore.formats.text import NOTHING, as_number
 from rescore.formats.understood import WORDS
-from rescore.formats.wide import which_texts
 from rescore.formats.writing import check_holds, line, unmarked
 from rescore.nbest import Header, NbestList, ranked_by
 
@@ -390,7 +389,10 @@ class _Cells(RecordReader):
                     f" {', '.join(self._names)}); correct --field {role}=NAME"
                 )
         if self._roles.text is None:
-            raise UserError(f"{self._name}: {which_texts(self._names)}")
+            raise UserError(
+                f"{self._name}: which column has the hypotheses? Say it with"
+                f" --field text=NAME ({', '.join(self._names)})"
+            )
 
     def _tell_alternatives(self) -> None:
         """Warn of columns that may have a role as well as the column that is read, and

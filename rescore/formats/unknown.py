@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from rescore.errors import listed
 from rescore.formats.ids import begin_with_ids
@@ -12,7 +13,6 @@ from rescore.formats.source import Source, sniff
 from rescore.formats.tables import NUMBER
 from rescore.formats.text import split_trn
 from rescore.formats.texts import if_lists, is_called_table, is_table
-from rescore.formats.wide import which_texts
 from rescore.parts import FORMATS
 
 LISTS = (
@@ -84,7 +84,7 @@ def unknown(source: Source) -> str:
         )
     columns = list(first_record(source))
     if is_table(source):
-        return which_texts(columns)
+        return _which_column(columns)
     if begin_with_ids(whole_lines) or split_trn(first):
         return (
             "a 1-best text, with one text for each utterance; to measure it: rescore"
@@ -92,11 +92,19 @@ def unknown(source: Source) -> str:
         )
     first = first.rstrip("\r")
     if "\t" in first or first.count(",") > 1:
-        return which_texts(first.split("\t" if "\t" in first else ","))
+        return _which_column(first.split("\t" if "\t" in first else ","))
     return (
         "not an N-best list of a known format; lines of plain text are OpenNMT's where"
         " each sentence has N of them (--format opennmt --nbest-size N); formats are"
         f" {', '.join(FORMATS.names)}"
+    )
+
+
+def _which_column(names: Sequence[str]) -> str:
+    """Return the question about a table without a known column of hypotheses."""
+    return (
+        "which column has the hypotheses? Say it with --field text=NAME"
+        f" ({listed(names, room=80)})"
     )
 
 

@@ -5,7 +5,6 @@ and which text has which score.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
@@ -40,28 +39,6 @@ def is_pattern(key: str) -> bool:
         key: The key.
     """
     return "*" in key
-
-
-def which_texts(names: Sequence[str]) -> str:
-    """Return the question about a table without a known column of hypotheses.
-
-    Args:
-        names: The names of its columns.
-
-    Example:
-        >>> which_texts(["id", "h1", "h2"])
-        "which column has the hypotheses? Say it with --field text=NAME (id, h1, h2); \
-if each row has several, with --field 'text=h*'"
-    """
-    question = (
-        "which column has the hypotheses? Say it with --field text=NAME"
-        f" ({listed(names, most=20)})"
-    )
-    stems = Counter(name.rstrip("0123456789") for name in names)
-    numbered = [stem for stem, count in stems.items() if stem and count > 1]
-    if not numbered:
-        return question
-    return f"{question}; if each row has several, with --field 'text={numbered[0]}*'"
 
 
 def is_nearer(key: str, pattern: str) -> bool:

@@ -95,14 +95,3 @@ def test_texts_are_no_tables(name: str, rescore: Run) -> None:
     done = rescore("eval", name, "--ref", name)
     assert "which column" not in done.stderr
     assert " 0.00 " in done.stdout or "begin with the same words" in done.stderr
-
-
-@pytest.mark.parametrize("command", ["run", "eval", "convert", "tune"])
-def test_a_wide_table_is_asked_about_with_its_pattern(
-    command: str, rescore: Run
-) -> None:
-    Path("wide.csv").write_text("id,ref,h1,h2\nu1,an owl,an owl,a owl\n")
-    done = rescore(command, "wide.csv")
-    assert done.returncode == 2
-    told = "if each row has several, with --field 'text=h*'"
-    assert told in done.stderr, done.stderr
