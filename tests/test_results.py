@@ -176,6 +176,22 @@ def test_figures_of_another_version_say_so(page: Path) -> None:
         assert version in introduction + said[record["section"]], record["section"]
 
 
+def test_each_set_of_a_page_has_its_source() -> None:
+    """Each folder that a marked command reads is made by the page's commands, is
+    benchmarks/, or has a line in docs/measurements.md, with a link.
+    """
+    text = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
+    _, _, section = text.partition("## Public sets")
+    known = set(
+        re.findall(r"^\| `([\w-]+)` \|.*(?:\]\(https?://| the same )", section, re.M)
+    )
+    for page in PAGES:
+        commands = "".join(results.blocks(page.read_text(encoding="utf-8")))
+        read = set(re.findall(r"(?<![\w./$-])([a-z][\w-]*)/", commands))
+        made = set(re.findall(r"(?:mkdir|--out) ([\w-]+)", commands))
+        assert read - made - {"benchmarks"} <= known, page.stem
+
+
 def test_a_page_is_made_from_nothing(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
