@@ -10,8 +10,9 @@ A page marks its commands and its tables with comments, which a reader does not 
         The next table shows what the block of docs/results/asr.md wrote into
         other.json: the table of `rescore compare -o`; of one or more results files, the
         table of `rescore report --layout paper` (`--dev` shows the dev lists, too); or
-        the table of `similarity`, `probe`, `accuracy`, `errors` or `score --text -o`,
-        where several files have one row for each model and setting of its vectors.
+        the table of `similarity`, `probe`, `accuracy`, `errors`, `score --text -o` or
+        benchmarks/estimates.py: several files together have a row for each model and
+        for each setting of its vectors.
     <!-- figures asr/speed.json -->
         Sentences show figures of this file (sentences.json says which), and no table.
 
@@ -27,12 +28,14 @@ import re
 import shutil
 import subprocess
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from common import ROOT
+from estimates import Point
+from estimates import cells as cells_of_points
 
 from rescore.files import parsed
 from rescore.reports.comparison import Comparison
@@ -70,6 +73,7 @@ ROWS: dict[type[Any], Callable[[Any], Cells]] = {
     WordAccuracy: cells_of_words,
     Probed: cells_of_probes,
     TextScore: cells_of_texts,
+    Point: cells_of_points,
 }
 """The rows of measurements that are written as a list: a row for each model."""
 REPORTS: tuple[type[Any], ...] = (AccuracyReport, ErrorReport)
@@ -141,7 +145,7 @@ def with_settings(rows: Sequence[Any]) -> list[Any]:
     """Return the rows of a measurement; a name tells those settings of vectors that
     differ among the rows, such as `unilm, kind hidden`.
     """
-    settings = [parse(row.signature).settings for row in rows]
+    settings = [settings_of(row) for row in rows]
     named = []
     for row, own in zip(rows, settings, strict=True):
         differing = [
@@ -153,6 +157,12 @@ def with_settings(rows: Sequence[Any]) -> list[Any]:
             row = replace(row, name=", ".join([row.name, *differing]))
         named.append(row)
     return named
+
+
+def settings_of(row: Any) -> Mapping[str, str]:
+    """Return the settings of a row, by its signature, if it has one."""
+    signature = getattr(row, "signature", None)
+    return parse(signature).settings if signature else {}
 
 
 def with_tables(text: str) -> str:
