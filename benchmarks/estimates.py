@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -67,6 +68,16 @@ def points(name: str, path: str, whisper_english: bool) -> list[Point]:
         point = Point(name, system, rate, estimate.rate, estimate.low, estimate.high)
         found.append(point)
     return found
+
+
+def cells(points: Sequence[Point]) -> list[list[str]]:
+    """Return the head of a table, and a row for each system."""
+    rows = [["", "WER", "estimated", "95 % CI"]]
+    for point in points:
+        interval = f"{point.low:.1f}-{point.high:.1f}"
+        rate, estimate = f"{point.value:.2f}", f"{point.estimate:.1f}"
+        rows.append([point.system, rate, estimate, interval])
+    return rows
 
 
 def main() -> None:

@@ -8,8 +8,11 @@ A page marks its commands and its tables with comments, which a reader does not 
         The next block of commands runs. RESULTS has a folder for each public set.
     <!-- table asr/other.json -->
         The next table shows what the block of docs/results/asr.md wrote into
-        other.json: the table of `rescore compare -o`, or, of one or more results files,
-        the table of `rescore report --layout paper`; `--dev` shows the dev lists, too.
+        other.json: the table of `rescore compare -o`; of one or more results files, the
+        table of `rescore report --layout paper` (`--dev` shows the dev lists, too); or
+        the table of `similarity`, `probe`, `accuracy`, `errors`, `score --text -o` or
+        benchmarks/estimates.py: several files together have a row for each model and
+        for each setting of its vectors.
     <!-- figures asr/speed.json -->
         Sentences show figures of this file (sentences.json says which), and no table.
 
@@ -25,18 +28,34 @@ import re
 import shutil
 import subprocess
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from common import ROOT
+from estimates import Point
+from estimates import cells as cells_of_points
 
 from rescore.files import parsed
 from rescore.reports.comparison import Comparison
 from rescore.reports.comparison import render as compared
 from rescore.reports.files import read_each
+from rescore.reports.markup import markdown
 from rescore.reports.overview import render_overview, told_apart, with_dev
+from rescore.reports.perplexity import TextScore
+from rescore.reports.perplexity import cells as cells_of_texts
 from rescore.reports.records import Record
+from rescore.research.accuracy import AccuracyReport
+from rescore.research.error_places import ErrorReport
+from rescore.research.probe import Probed
+from rescore.research.probe import cells as cells_of_probes
+from rescore.research.similarity import Correlations
+from rescore.research.similarity import cells as cells_of_pairs
+from rescore.research.words_in_context import WordAccuracy
+from rescore.research.words_in_context import cells as cells_of_words
+from rescore.signature import parse
+from rescore.styles import Cells
 
 FIGURES = ROOT / "docs" / "results"
 MARKED_BLOCK = re.compile(
@@ -49,6 +68,18 @@ MARKED_TABLE = re.compile(
 NAMED = re.compile(r"^<!-- (?:table|figures) (.*) -->$", re.MULTILINE)
 SCORES = "scores"
 """The cache of the commands, which stays between runs."""
+ROWS: dict[type[Any], Callable[[Any], Cells]] = {
+    Correlations: cells_of_pairs,
+    WordAccuracy: cells_of_words,
+    Probed: cells_of_probes,
+    TextScore: cells_of_texts,
+    Point: cells_of_points,
+}
+"""The rows of measurements that are written as a list: a row for each model."""
+REPORTS: tuple[type[Any], ...] = (AccuracyReport, ErrorReport)
+"""Measurements that are written as one object, which makes its own table."""
+VECTORS = ("kind", "layer", "pooling", "special", "centre")
+"""Settings of vectors, as signatures have them."""
 TIMES = ("seconds", "stages", "speed")
 """What differs from run to run."""
 
@@ -81,9 +112,18 @@ def table(words: Sequence[str]) -> str:
         words: Files in docs/results, and perhaps `--dev`.
     """
     paths = [FIGURES / word for word in words if word != "--dev"]
-    content = json.loads(paths[0].read_text(encoding="utf-8"))
-    if "rows" in content:
-        comparison = parsed(content, Comparison, str(paths[0]))
+    contents = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+    first = contents[0]
+    for report in REPORTS:
+        if _has_fields_of(report, first):
+            return markdown(parsed(first, report, str(paths[0])).cells()) + "\n"
+    for kind in ROWS:
+        if isinstance(first, list) and _has_fields_of(kind, first[0]):
+            rows = [row for content in contents for row in content]
+            measured = parsed(rows, list[kind], str(paths[0]))  # type: ignore[valid-type]
+            return markdown(ROWS[kind](with_settings(measured))) + "\n"
+    if "rows" in first:
+        comparison = parsed(first, Comparison, str(paths[0]))
         text = compared(comparison, "markdown")
     else:
         results: list[Record] = []
@@ -93,6 +133,36 @@ def table(words: Sequence[str]) -> str:
             results = list(with_dev(results))
         text = render_overview(told_apart(results), "paper", "markdown")
     return text.partition("\n\n")[0] + "\n"
+
+
+def _has_fields_of(kind: type[Any], content: Any) -> bool:
+    """Return whether a JSON value has the fields of a dataclass, and no others."""
+    names = {each.name for each in fields(kind)}
+    return isinstance(content, dict) and set(content) == names
+
+
+def with_settings(rows: Sequence[Any]) -> list[Any]:
+    """Return the rows of a measurement; a name tells those settings of vectors that
+    differ among the rows, such as `unilm, kind hidden`.
+    """
+    settings = [settings_of(row) for row in rows]
+    named = []
+    for row, own in zip(rows, settings, strict=True):
+        differing = [
+            f"{name} {own[name]}"
+            for name in VECTORS
+            if name in own and any(other.get(name) != own[name] for other in settings)
+        ]
+        if differing:
+            row = replace(row, name=", ".join([row.name, *differing]))
+        named.append(row)
+    return named
+
+
+def settings_of(row: Any) -> Mapping[str, str]:
+    """Return the settings of a row, by its signature, if it has one."""
+    signature = getattr(row, "signature", None)
+    return parse(signature).settings if signature else {}
 
 
 def with_tables(text: str) -> str:

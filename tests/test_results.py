@@ -41,6 +41,9 @@ FROM_RESULTS = re.compile(
     r"^#|\]\(results/|LibriSpeech|IWSLT|Revolab|Earnings|test-other"
 )
 """Paragraphs of other pages whose numbers are figures of docs/results; and headings."""
+MARKER = re.compile(r"^<!-- run -->", re.M)
+VERSION = re.compile(r"\b0\.\d\.\d\b")
+TABLE = re.compile(r"(?:^\|.*\n)+", re.M)
 NUMBER = re.compile(r"(?<![\w.])[\d,]*\d\.\d+(?!\.?\d)")
 
 
@@ -168,12 +171,88 @@ def test_a_quoted_number_stands_on_its_page(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_figures_of_another_version_say_so(page: Path) -> None:
-    """Their section, or the introduction of the page, names the version."""
+    """Their own section names the version, not the introduction of the page alone."""
     said = dict(sections(page.read_text(encoding="utf-8")))
-    introduction = next(iter(said.values()))
     for record in declared(page):
         version = record.get("version", "")
-        assert version in introduction + said[record["section"]], record["section"]
+        assert version in said[record["section"]], record["section"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=IDS)
+def test_tables_of_several_versions_say_theirs(page: Path) -> None:
+    """In a section with tables of several versions, the text before a table, from the
+    last paragraph that starts in bold, names a version.
+    """
+    text = page.read_text(encoding="utf-8")
+    known = {each["section"] for each in declared(page) if "version" in each}
+    marked = {heading for heading, body in sections(text) if MARKER.search(body)}
+    for heading, body in sections(text):
+        several = heading in marked or len(set(VERSION.findall(body))) > 1
+        if heading in known and several:
+            for rows in TABLE.finditer(body):
+                before = re.split(r"^\*\*", body[: rows.start()], flags=re.M)[-1]
+                assert VERSION.search(before) or not numbers(rows[0]), rows[0]
+
+
+def measured(name: str, kind: str, layer: str) -> dict[str, Any]:
+    """A row of `rescore similarity -o`."""
+    settings = f"kind:{kind}|layer:{layer}|pooling:mean"
+    return {
+        "name": name,
+        "pairs": 9,
+        "pearson": 64.31,
+        "pearson_interval": [61.0, 67.0],
+        "spearman": 65.0,
+        "spearman_interval": [60.0, 70.0],
+        "signature": f"r|{settings}|sig:2|rescore:0.3.0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        ([("tta", "context", "last"), ("bilm", "context", "last")], ["tta", "bilm"]),
+        (
+            [("tta", "context", "last"), ("tta", "hidden", "last")],
+            ["tta, kind context", "tta, kind hidden"],
+        ),
+        (
+            [("tta", "context", "last"), ("tta", "hidden", "2")],
+            ["tta, kind context, layer last", "tta, kind hidden, layer 2"],
+        ),
+    ],
+)
+def test_rows_of_several_files_say_what_differs(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    rows: list[tuple[str, str, str]],
+    names: list[str],
+) -> None:
+    monkeypatch.setattr(results, "FIGURES", tmp_path)
+    files = []
+    for row in rows:
+        files.append(f"{len(files)}.json")
+        (tmp_path / files[-1]).write_text(json.dumps([measured(*row)]))
+    _, _, *shown = results.table(files).splitlines()
+    assert shown == [
+        f"| {name} | 64.3 | 61.0-67.0 | 65.0 | 60.0-70.0 |" for name in names
+    ]
+
+
+def test_each_set_of_a_page_has_its_source() -> None:
+    """Each folder that a marked command reads is made by the page's commands, is
+    benchmarks/, or has a line in docs/measurements.md, with a link.
+    """
+    text = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
+    _, _, section = text.partition("## Public sets")
+    known = set(
+        re.findall(r"^\| `([\w-]+)` \|.*(?:\]\(https?://| the same )", section, re.M)
+    )
+    for page in PAGES:
+        commands = "".join(results.blocks(page.read_text(encoding="utf-8")))
+        read = set(re.findall(r"(?<![\w./$-])([a-z][\w-]*)/", commands))
+        made = set(re.findall(r"(?:mkdir|--out) ([\w-]+)", commands))
+        assert read - made - {"benchmarks"} <= known, page.stem
 
 
 def test_a_page_is_made_from_nothing(

@@ -236,7 +236,7 @@ def render(scores: Sequence[TextScore]) -> str:
     sentences = counted(of_text.sentences, "sentence")
     words = counted(of_text.words, "word")
     lines = [
-        text(_cells(scores)),
+        text(cells(scores)),
         "",
         f"{sentences}, {words}; mean and median are over sentences; natural log",
     ]
@@ -259,7 +259,7 @@ def render(scores: Sequence[TextScore]) -> str:
     return "\n".join(lines)
 
 
-def _cells(scores: Sequence[TextScore]) -> list[list[str]]:
+def cells(scores: Sequence[TextScore]) -> list[list[str]]:
     """Return the head line of the table, and a row for each language model."""
     by_token = ["PPL/token", "mean/token", "median/token"]
     by_word = ["PPL/word", "mean/word", "median/word"]

@@ -191,6 +191,16 @@ def as_probed(
 
 def render(results: Sequence[Probed]) -> str:
     """Return a table with one row per classifier, and the signatures."""
+    about = (
+        f"{counted(results[0].tested, 'pair')} tested; percent; the most frequent class"
+        f" {results[0].majority:.1f}"
+    )
+    signatures = [probed.signature for probed in results]
+    return "\n".join([text(cells(results)), "", about, *signatures])
+
+
+def cells(results: Sequence[Probed]) -> list[list[str]]:
+    """Return the head of the table, and a row for each classifier."""
     rows = [["", "accuracy", "95 % CI"]]
     for probed in results:
         name = probed.name
@@ -198,9 +208,4 @@ def render(results: Sequence[Probed]) -> str:
             name += ", fine-tuned"
         bounds = "{:.1f}-{:.1f}".format(*probed.interval)
         rows.append([name, f"{probed.accuracy:.1f}", bounds])
-    about = (
-        f"{counted(results[0].tested, 'pair')} tested; percent; the most frequent class"
-        f" {results[0].majority:.1f}"
-    )
-    signatures = [probed.signature for probed in results]
-    return "\n".join([text(rows), "", about, *signatures])
+    return rows

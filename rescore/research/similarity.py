@@ -170,6 +170,13 @@ def interval(trials: Sequence[float] | Floats) -> tuple[float, float]:
 
 def render(results: Sequence[Correlations]) -> str:
     """Return a table with one row per model, and the signatures."""
+    about = f"{counted(results[0].pairs, 'pair')}; correlations times 100"
+    signatures = [result.signature for result in results]
+    return "\n".join([text(cells(results)), "", about, *signatures])
+
+
+def cells(results: Sequence[Correlations]) -> list[list[str]]:
+    """Return the head of the table, and a row for each model."""
     rows = [["", "Pearson", "95 % CI", "Spearman", "95 % CI"]]
     for result in results:
         rows.append(
@@ -181,6 +188,4 @@ def render(results: Sequence[Correlations]) -> str:
                 "{:.1f}-{:.1f}".format(*result.spearman_interval),
             ]
         )
-    about = f"{counted(results[0].pairs, 'pair')}; correlations times 100"
-    signatures = [result.signature for result in results]
-    return "\n".join([text(rows), "", about, *signatures])
+    return rows

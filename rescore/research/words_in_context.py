@@ -182,12 +182,17 @@ def best_threshold(values: Floats, same: Flags) -> float:
 
 def render(results: Sequence[WordAccuracy]) -> str:
     """Return a table with one row per model, and the signatures."""
-    rows = [["", "accuracy", "best threshold"]]
-    for result in results:
-        rows.append([result.name, f"{result.accuracy:.1f}", f"{result.best:.1f}"])
     about = (
         f"{counted(results[0].pairs, 'pair')}; percent, with thresholds tuned in ten"
         " folds, and on the set itself"
     )
     signatures = [result.signature for result in results]
-    return "\n".join([text(rows), "", about, *signatures])
+    return "\n".join([text(cells(results)), "", about, *signatures])
+
+
+def cells(results: Sequence[WordAccuracy]) -> list[list[str]]:
+    """Return the head of the table, and a row for each model."""
+    rows = [["", "accuracy", "best threshold"]]
+    for result in results:
+        rows.append([result.name, f"{result.accuracy:.1f}", f"{result.best:.1f}"])
+    return rows
