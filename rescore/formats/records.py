@@ -25,7 +25,6 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted, listed
 from rescore.formats import paths
 from rescore.formats.fields import TextOfUtterance, fields_of
-from rescore.formats.ids import part_of
 from rescore.formats.objects import (
     Object,
     are_objects,
@@ -59,6 +58,7 @@ from rescore.formats.source import (
 from rescore.formats.text import json_number, rank_of
 from rescore.formats.understood import WORDS
 from rescore.formats.wide import left_scores
+from rescore.ids import part_of
 
 GENERIC = "json"
 """The shape of records with usual names."""

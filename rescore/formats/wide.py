@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 from rescore.errors import UserError, counted, listed
 from rescore.formats.source import InputProblem
+from rescore.ids import without_zeros
 
 _DIGITS = re.compile(r"\d+")
-_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
-"""Zeros at the start of a number: 01 and 1 are one number."""
 
 
 class Match(NamedTuple):
@@ -78,7 +77,7 @@ def stars(name: str, pattern: str) -> str | None:
     if "*" in behind or "[" in pattern:
         return None
     star = name[len(ahead) : len(name) - len(behind)]
-    return _ZEROS.sub("", star)
+    return without_zeros(star)
 
 
 def by_number(matches: list[Match]) -> list[Match]:

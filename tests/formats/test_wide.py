@@ -10,6 +10,8 @@ import pytest
 from rescore import formats
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions
+from rescore.formats.wide import stars
+from rescore.ids import plain_id, without_zeros
 from tests.conftest import Run
 
 NUMBERS = range(12)
@@ -53,6 +55,14 @@ def test_names_that_differ_are_named(tmp_path: Path) -> None:
     path.write_text("id,h1,h2,s1,s3\nu1,a,b,-1,-2\n")
     with pytest.raises(UserError, match=r"2 texts, h2 without .* s3 without a text"):
         formats.read([path], options=ReadOptions(fields={"text": "h*", "score": "s*"}))
+
+
+@pytest.mark.parametrize(
+    "name", ["007", "a-07", "1.05", "0.50", "00", "x.01", "1.0.02"]
+)
+def test_ids_and_columns_have_one_rule_of_leading_zeros(name: str) -> None:
+    """Digits behind a decimal point are no number of their own: 1.05 is not 1.5."""
+    assert stars(f"text_{name}", "text_*") == plain_id(name) == without_zeros(name)
 
 
 @pytest.mark.parametrize("name", ["wide.csv", "wide.jsonl"])

@@ -24,7 +24,6 @@ from rescore.cli.bridge import is_typed, refuse_beside, typed_again
 from rescore.config import GROUPS, MEASURES, RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError, counted, takes_no
-from rescore.formats.ids import is_piece_of
 from rescore.formats.reading import options_of_lists
 from rescore.formats.references import (
     References,
@@ -38,6 +37,7 @@ from rescore.formats.roles import given_fields
 from rescore.formats.source import InputWarnings, ReadOptions
 from rescore.formats.text import duplicated
 from rescore.formats.understood import tell_files
+from rescore.ids import is_piece_of
 from rescore.metrics import Metric, default_metric
 from rescore.metrics.base import text_value
 from rescore.metrics.normalise import EXACT, Normaliser
