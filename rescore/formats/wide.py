@@ -157,6 +157,27 @@ def left_scores(
             )
 
 
+def numbered(names: Iterable[str]) -> str:
+    """Return the end of a message about a record without known hypotheses: the option
+    for columns that differ in their number only. Empty if there are none.
+
+    Args:
+        names: The columns of a table, or the keys of a record that have a text.
+
+    Example:
+        >>> numbered(["id", "sample_0", "sample_1"])
+        "; for a column for each hypothesis: --field 'text=sample_*'"
+    """
+    families: dict[str, list[str]] = {}
+    for name in names:
+        if _DIGITS.search(name):
+            families.setdefault(_pattern(name), []).append(name)
+    for pattern, own in families.items():
+        if len(own) > 1:
+            return f"; for a column for each hypothesis: --field 'text={pattern}'"
+    return ""
+
+
 def _families(
     record: Mapping[str, Any], known: Collection[str]
 ) -> dict[str, list[str]]:

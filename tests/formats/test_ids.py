@@ -192,6 +192,7 @@ def test_the_first_words_of_a_text_beside_ids(
         (["0 a", "1 b"], ["x", "y", "z"], False),
         (PLAIN, PLAIN, False),
         (PLAIN, ["the cat", "a dog", "we went"], False),
+        (PLAIN, [*PLAIN, "they go"], False),
         (SORTED[:4], SORTED[:4], False),
     ],
 )
@@ -207,7 +208,6 @@ def test_the_first_words_of_two_texts(
         (PLAIN, ["the dog", "a cat", "we go"]),
         (SORTED, SORTED),
         (TABS, TABS),
-        (PLAIN, [*PLAIN, "they go"]),
     ],
 )
 def test_words_that_begin_both_texts_may_be_ids(
