@@ -230,7 +230,7 @@ def score(
     """Return copies of the lists with one more column per language model.
 
     A column is called after its model. Where the name is taken, as by another model of
-    the same kind, it is called after the model's folder, such as `tta.small`, if all
+    the same kind, it is called after the model's folder, such as `tta.mine`, if all
     models are given by name; else `tta.2`. A further column counts the tokens of the
     first model of pseudo-log-likelihoods (such as a T-TA), for `tune`.
 

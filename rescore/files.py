@@ -22,7 +22,7 @@ import socket
 import stat
 import sys
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -241,13 +241,17 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 DECODER = json.JSONDecoder(object_pairs_hook=_object)
 
 
-def parsed(value: Any, kind: type[T], place: str) -> T:
+def parsed(
+    value: Any, kind: type[T], place: str, key_of: Callable[[str], str] = str
+) -> T:
     """Return a JSON value as an object of a type.
 
     Args:
         value: The value, as of `loads`.
         kind: A type that msgspec knows, such as a `msgspec.Struct`.
         place: The file and the place in it, for messages.
+        key_of: Returns the key of the file for a field of the type, for messages; the
+            default is for files that have these fields.
 
     Raises:
         UserError: The value does not have this type.
@@ -265,7 +269,7 @@ def parsed(value: Any, kind: type[T], place: str) -> T:
         what = what[:1].lower() + what[1:]
         field = "".join(reversed(places)).lstrip(".")
         if field:
-            what = f"{field}: {what}"
+            what = f"{key_of(field)}: {what}"
         raise UserError(f"{place}: {what}") from None
 
 

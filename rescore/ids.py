@@ -7,6 +7,7 @@ in common with it.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -92,7 +93,20 @@ def plain_id(name: str, depth: int = 1) -> str:
         >>> plain_id("utt-007"), plain_id("spk1/a.wav"), plain_id("spk1/a.wav", 2)
         ('utt-7', 'a', 'spk1/a')
     """
-    return _ZEROS.sub("", "/".join(parts_of_path(name)[-depth:]))
+    return without_zeros("/".join(parts_of_path(name)[-depth:]))
+
+
+def without_zeros(name: str) -> str:
+    """Return a name without the leading zeros of its numbers.
+
+    Args:
+        name: An id, or what a `*` stands for in the name of a column.
+
+    Example:
+        >>> without_zeros("utt-007"), without_zeros("t=1.05"), without_zeros("0")
+        ('utt-7', 't=1.05', '0')
+    """
+    return _ZEROS.sub("", name)
 
 
 _ZEROS = re.compile(r"(?<!\d)(?<!\d\.)0+(?=\d)")
@@ -125,6 +139,51 @@ def is_part_of_path(name: str, other: str) -> bool:
     """
     depth = min(len(parts_of_path(name)), len(parts_of_path(other)))
     return plain_id(name, depth) == plain_id(other, depth)
+
+
+def piece_id(recording: str, number: int) -> str:
+    """Return the id of a piece of a recording that several systems wrote.
+
+    Args:
+        recording: The name of the recording.
+        number: The number of the piece, from 1.
+
+    Example:
+        >>> piece_id("talk", 7)
+        'talk-00007'
+    """
+    return f"{recording}-{number:05}"
+
+
+_PIECE = re.compile(r"-\d{5,}")
+
+
+def is_piece_of(name: str, recording: str) -> bool:
+    """Return whether an id is one of `piece_id`.
+
+    Args:
+        name: The id.
+        recording: The name of the recording.
+    """
+    number = name.removeprefix(recording)
+    return name.startswith(recording) and _PIECE.fullmatch(number) is not None
+
+
+def part_of(path: str, offset: object) -> str:
+    """Return the id of an audio file, or of the part of a file that starts at a second,
+    as manifests name it: `talk.wav` or `talk.wav@12.5`.
+
+    Args:
+        path: The path, or another id, which stays as it is. Blanks in a path are
+            written as in URLs.
+        offset: The start in seconds, as JSON has it; None for the whole file.
+    """
+    path = without_blanks(path)
+    if isinstance(offset, bool) or not isinstance(offset, (int, float)):
+        return path
+    if not offset or not math.isfinite(offset) or not is_path(path):
+        return path
+    return f"{path}@{repr(offset).removesuffix('.0')}"
 
 
 def by_number(names: Sequence[str]) -> list[int]:

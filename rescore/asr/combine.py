@@ -23,8 +23,8 @@ from rescore.asr.whole import Recording
 from rescore.asr.written import pieces_of
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
-from rescore.formats.ids import piece_id
 from rescore.formats.times import TimedWord, Times, part_times, piece_times
+from rescore.ids import piece_id
 from rescore.metrics.normalise import EXACT, UNSPACED, Normaliser
 from rescore.nbest import Hypothesis, NbestList
 

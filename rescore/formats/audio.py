@@ -25,10 +25,11 @@ import numpy.typing as npt
 
 from rescore.errors import UserError, installed_by
 from rescore.files import loads, note_read, parsed
-from rescore.formats.ids import ByName, part_of
+from rescore.formats.ids import ByName
 from rescore.formats.source import Source
 from rescore.formats.text import add_once, field_of, split_id, table
 from rescore.formats.times import LATEST, Span
+from rescore.ids import part_of
 from rescore.nbest import NO_AUDIO, Audio, NbestList
 
 log = logging.getLogger(__name__)

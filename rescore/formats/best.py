@@ -22,7 +22,6 @@ from rescore.files import ending_of
 from rescore.formats.alternatives import readings
 from rescore.formats.audio import RecordingSegment, Segments
 from rescore.formats.cues import Said, blank_between, cues
-from rescore.formats.ids import is_piece_of
 from rescore.formats.text import (
     Marks,
     escaped,
@@ -44,6 +43,7 @@ from rescore.formats.times import (
     timed_pieces,
 )
 from rescore.formats.writing import checked_id, unmarked, written_formats
+from rescore.ids import is_piece_of
 from rescore.nbest import Hypothesis, NbestList
 from rescore.parts import FORMATS
 

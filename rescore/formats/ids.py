@@ -9,14 +9,15 @@ message says so, too. Outputs, which hold more than ids, are paired in
 `rescore.formats.pairs`.
 
 Whether the first words of a text are ids depends on both sides (`are_ids`): on the ids
-of the other side if it has certain ids, else on the look of the words.
+of the other side if it has certain ids, else on the look of the words. Texts that are
+nearly equal begin with the same words for this reason: the words are no ids.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,7 @@ from typing import Generic, TypeVar
 
 from rescore.errors import UserError, counted
 from rescore.formats.text import duplicated, split_id, split_trn, undo_entities
-from rescore.ids import are_alike, is_path, parts_of_path, plain_id, without_blanks
+from rescore.ids import are_alike, is_path, parts_of_path, plain_id
 
 log = logging.getLogger(__name__)
 
@@ -418,51 +419,6 @@ class ByName(Generic[T]):
         return names
 
 
-def piece_id(recording: str, number: int) -> str:
-    """Return the id of a piece of a recording that several systems wrote.
-
-    Args:
-        recording: The name of the recording.
-        number: The number of the piece, from 1.
-
-    Example:
-        >>> piece_id("talk", 7)
-        'talk-00007'
-    """
-    return f"{recording}-{number:05}"
-
-
-_PIECE = re.compile(r"-\d{5,}")
-
-
-def is_piece_of(name: str, recording: str) -> bool:
-    """Return whether an id is one of `piece_id`.
-
-    Args:
-        name: The id.
-        recording: The name of the recording.
-    """
-    number = name.removeprefix(recording)
-    return name.startswith(recording) and _PIECE.fullmatch(number) is not None
-
-
-def part_of(path: str, offset: object) -> str:
-    """Return the id of an audio file, or of the part of a file that starts at a second,
-    as manifests name it: `talk.wav` or `talk.wav@12.5`.
-
-    Args:
-        path: The path, or another id, which stays as it is. Blanks in a path are
-            written as in URLs.
-        offset: The start in seconds, as JSON has it; None for the whole file.
-    """
-    path = without_blanks(path)
-    if isinstance(offset, bool) or not isinstance(offset, (int, float)):
-        return path
-    if not offset or not math.isfinite(offset) or not is_path(path):
-        return path
-    return f"{path}@{repr(offset).removesuffix('.0')}"
-
-
 # --- texts whose first words may be ids ----------------------------------------------
 
 _DIGIT = re.compile("[0-9]")
@@ -470,6 +426,14 @@ _ID_MARK = re.compile(r"[\w.][-_]\w|\d")
 """A hyphen or underscore between letters, or a digit."""
 FEW_LINES = 3
 """Fewer lines may all begin with different numbers by chance."""
+SORTED_LINES = 5
+"""Fewer lines may be sorted by chance: five lines are in one of 120 cases."""
+LIKELY = 0.2
+"""Where so many first words are the same with this probability or a higher one, if they
+are as often the same as the words behind them, they are words.
+"""
+_TAB_BEHIND = re.compile(r"[^ \t]+\t")
+"""A first word with a tab behind it."""
 
 
 @dataclass(frozen=True)
@@ -505,6 +469,19 @@ class Words:
             return True
         are_several = len(self.first) >= FEW_LINES
         return are_several and begin_with_ids(self.lines, self.lines)
+
+    @property
+    def are_in_order(self) -> bool:
+        """Whether the lines are sorted by their first words, as Kaldi sorts ids, and
+        more of them than are sorted by chance.
+        """
+        return len(self.first) >= SORTED_LINES and self.first == sorted(self.first)
+
+    @property
+    def have_tabs(self) -> bool:
+        """Whether a tab stands behind the first word of each line."""
+        lines = [line.strip(" \t") for line in self.lines if line.strip()]
+        return all(_TAB_BEHIND.match(line) for line in lines)
 
     @property
     def ids(self) -> list[str] | None:
@@ -602,6 +579,9 @@ def _are_ids_beside_words(text: Words, other: Words) -> bool:
         return True
     if _are_single_words(text) and _are_single_words(other):
         return False  # as in scripts without blanks: ids would leave no text
+    is_like_kaldi = text.are_in_order or text.have_tabs
+    if not is_like_kaldi and _are_alike(text, other, len(in_common)):
+        return False
     raise UserError(
         f"{text.place}: its lines and those of {other.place} begin with the same words"
         f" ({text.first[0]}), which may be ids or words; give --ref-format kaldi if"
@@ -613,6 +593,26 @@ def _are_single_words(text: Words) -> bool:
     """Return whether most lines of a text have a single word."""
     single = [line for line in text.lines if len(line.split()) == 1]
     return 2 * len(single) > len(text.lines)
+
+
+def _are_alike(text: Words, other: Words, number: int) -> bool:
+    """Return whether two texts have so many words in common that they may begin with
+    the same words by chance.
+
+    Args:
+        text: A text.
+        other: The other text.
+        number: The number of first words in common.
+    """
+    equal = 0
+    every = 0
+    for line, other_line in zip(text.lines, other.lines, strict=False):
+        words = Counter(split_id(line)[1].split())
+        other_words = Counter(split_id(other_line)[1].split())
+        equal += (words & other_words).total()
+        every += max(words.total(), other_words.total())
+    share = equal / max(every, 1)
+    return share**number >= LIKELY
 
 
 def _surely_look(text: Words, number: int) -> bool:

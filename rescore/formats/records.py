@@ -25,7 +25,6 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted, listed
 from rescore.formats import paths
 from rescore.formats.fields import TextOfUtterance, fields_of
-from rescore.formats.ids import part_of
 from rescore.formats.objects import (
     Object,
     are_objects,
@@ -58,7 +57,8 @@ from rescore.formats.source import (
 )
 from rescore.formats.text import json_number, rank_of
 from rescore.formats.understood import WORDS
-from rescore.formats.wide import left_scores
+from rescore.formats.wide import left_scores, numbered
+from rescore.ids import part_of
 
 GENERIC = "json"
 """The shape of records with usual names."""
@@ -465,10 +465,11 @@ class RecordReader:
                 " --weights"
             )
         shown = listed(value) or "none"
+        texts = [name for name in value if isinstance(value[name], str)]
         raise UserError(
             f"{place}: no hypotheses in the keys {shown} ({self.shape.title}); name"
             " your keys with --field text=KEY, --field score=KEY, --field id=KEY; lists"
-            " within objects: --shape FILE"
+            f" within objects: --shape FILE{numbered(texts)}"
         )
 
     def _facts(

@@ -515,8 +515,10 @@ class TextFile:
         by_id = self.texts_beside(ours)
         if by_id is None:
             self.form = IN_ORDER
-            pairing = self._first_lines(ours) if may_lack else None
-            pairing = pairing or paired(ours, self.words.side)
+            if self._has_first_lines(ours):
+                pairing = self._first_lines(ours, may_lack)
+            else:
+                pairing = paired(ours, self.words.side)
             return PairedTexts(self, pairing, [(line,) for line in self.lines])
         theirs = self.side
         if self.by_id is None:
@@ -535,20 +537,35 @@ class TextFile:
             )
         return PairedTexts(self, pairing, list(by_id.values()))
 
-    def _first_lines(self, ours: Side) -> Pairing | None:
-        """Return the pairs of the first utterances and all lines, if there are fewer
-        lines, and the utterances have the order of lines; None otherwise.
+    def _has_first_lines(self, ours: Side) -> bool:
+        """Return whether the lines may be references of the first utterances: they are
+        fewer, and the utterances have the order of lines.
+        """
+        theirs = self.words.side
+        has_order = ours.ids is None or ours.is_numbered or theirs.is_ordered
+        return self.is_of_references and has_order and len(theirs) < len(ours)
+
+    def _first_lines(self, ours: Side, may_lack: bool) -> Pairing:
+        """Return the pairs of the first utterances and all lines.
+
+        Raises:
+            UserError: Each utterance has to have a line.
         """
         theirs = self.words.side
         number = len(theirs)
-        has_order = ours.ids is None or ours.is_numbered or theirs.is_ordered
-        if not has_order or number >= len(ours):
-            return None
+        count = counted(number, "line")
+        utterances = counted(len(ours), "utterance")
+        if not may_lack:
+            raise UserError(
+                f"{self.path}: {count} for {utterances} of {ours.place}; give one line"
+                " an utterance, or leave out the utterances behind these lines:"
+                " --allow-missing"
+            )
         log.warning(
             "%s: its %s are taken for the first of %s: the lines have no ids",
             self.path,
-            counted(number, "line"),
-            counted(len(ours), "utterance"),
+            count,
+            utterances,
         )
         places = (*range(number), *[None] * (len(ours) - number))
         return Pairing(ours, theirs, places)

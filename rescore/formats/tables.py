@@ -37,6 +37,7 @@ from rescore.formats.source import (
 )
 from rescore.formats.text import NOTHING, as_number
 from rescore.formats.understood import WORDS
+from rescore.formats.wide import numbered
 from rescore.formats.writing import check_holds, line, unmarked
 from rescore.nbest import Header, NbestList, ranked_by
 
@@ -391,7 +392,7 @@ class _Cells(RecordReader):
         if self._roles.text is None:
             raise UserError(
                 f"{self._name}: which column has the hypotheses? Say it with"
-                f" --field text=NAME ({', '.join(self._names)})"
+                f" --field text=NAME ({', '.join(self._names)}){numbered(self._names)}"
             )
 
     def _tell_alternatives(self) -> None:

@@ -13,6 +13,7 @@ from rescore.formats.source import Source, sniff
 from rescore.formats.tables import NUMBER
 from rescore.formats.text import split_trn
 from rescore.formats.texts import if_lists, is_called_table, is_table
+from rescore.formats.wide import numbered
 from rescore.parts import FORMATS
 
 LISTS = (
@@ -104,7 +105,7 @@ def _which_column(names: Sequence[str]) -> str:
     """Return the question about a table without a known column of hypotheses."""
     return (
         "which column has the hypotheses? Say it with --field text=NAME"
-        f" ({listed(names, room=80)})"
+        f" ({listed(names, room=80)}){numbered(names)}"
     )
 
 

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 
 from rescore.errors import UserError, counted, listed
 from rescore.formats.source import InputProblem
+from rescore.ids import without_zeros
 
 _DIGITS = re.compile(r"\d+")
-_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
-"""Zeros at the start of a number: 01 and 1 are one number."""
 
 
 class Match(NamedTuple):
@@ -78,7 +77,7 @@ def stars(name: str, pattern: str) -> str | None:
     if "*" in behind or "[" in pattern:
         return None
     star = name[len(ahead) : len(name) - len(behind)]
-    return _ZEROS.sub("", star)
+    return without_zeros(star)
 
 
 def by_number(matches: list[Match]) -> list[Match]:
@@ -156,6 +155,27 @@ def left_scores(
                 f"have texts without scores beside {shown}",
                 f"; if these are the scores, give --field 'score={pattern}'",
             )
+
+
+def numbered(names: Iterable[str]) -> str:
+    """Return the end of a message about a record without known hypotheses: the option
+    for columns that differ in their number only. Empty if there are none.
+
+    Args:
+        names: The columns of a table, or the keys of a record that have a text.
+
+    Example:
+        >>> numbered(["id", "sample_0", "sample_1"])
+        "; for a column for each hypothesis: --field 'text=sample_*'"
+    """
+    families: dict[str, list[str]] = {}
+    for name in names:
+        if _DIGITS.search(name):
+            families.setdefault(_pattern(name), []).append(name)
+    for pattern, own in families.items():
+        if len(own) > 1:
+            return f"; for a column for each hypothesis: --field 'text={pattern}'"
+    return ""
 
 
 def _families(

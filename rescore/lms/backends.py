@@ -306,9 +306,10 @@ def with_own_columns(
 ) -> list[LanguageModel]:
     """Return the models, each with a name of its own, and so a column.
 
-    Where `tta` is taken, a copy is called after the model's folder, such as
-    `tta.small`, or else `tta.2`. A name is taken if a model before has it, if a list
-    has such a column that is not this model's, or if the name is reserved.
+    Where several models would be called `tta`, those whose folder is named in --lm are
+    called after the folder, such as `tta.mine`, or else `tta.2`; a shipped model keeps
+    its name. A name is taken if a model before has it, if a list has such a column that
+    is not this model's, or if the name is reserved.
 
     Args:
         models: The models; a model that gets another name is copied.
@@ -319,17 +320,29 @@ def with_own_columns(
     Raises:
         UserError: A value of --lm is not valid.
     """
-    folders = [parse(spec).path.name.partition(".")[0] for spec in single_specs(specs)]
-    if len(folders) != len(models):
-        folders = [""] * len(models)
+    sets = list(sets)
+    parsed = [parse(spec) for spec in single_specs(specs)]
+    labels = [_label(spec) for spec in parsed]
+    if len(labels) != len(models):
+        labels = [""] * len(models)
+    # models may have been named before without the sets
+    plain = [
+        model.name.removesuffix(f".{label}")
+        for model, label in zip(models, labels, strict=True)
+    ]
     named: list[LanguageModel] = []
     reserved = forbidden_names()
-    for model, folder in zip(models, folders, strict=True):
+    for model, name, label in zip(models, plain, labels, strict=True):
         taken = {*reserved, *(other.name for other in named)}
+        own = record_of(model, norm)
         for lists in sets:
-            taken |= _columns_of_others(lists, record_of(model, norm))
-        label = folder if folders.count(folder) == 1 else ""
-        name = _free_name(model.name, label, taken)
+            taken |= _columns_of_others(lists, own)
+        is_scored = any(lists.header.records.get(name) == own for lists in sets)
+        if labels.count(label) > 1:
+            label = ""
+        if label and plain.count(name) > 1 and not is_scored:
+            taken.add(name)
+        name = _free_name(name, label, taken)
         if model.name in reserved:
             log.warning(
                 "the scores of %s are called %s, because the name %s is reserved",
@@ -350,13 +363,21 @@ def _columns_of_others(lists: Dataset, own: Column) -> set[str]:
     return {name for name in lists.score_names if columns.get(name) != own}
 
 
+def _label(spec: Spec) -> str:
+    """Return the name of the folder or file of a value of --lm; empty for a shipped
+    model, and for a name that cannot be a part of a column's name.
+    """
+    label = spec.path.name.partition(".")[0] if spec.place else ""
+    return label if FOLDER_NAME.fullmatch(label) else ""
+
+
 def _free_name(name: str, label: str, taken: Set[str]) -> str:
     """Return a name that is not taken: the name itself, the name with the label, or the
     name with a number.
     """
     if name not in taken:
         return name
-    if FOLDER_NAME.fullmatch(label) and f"{name}.{label}" not in taken:
+    if label and f"{name}.{label}" not in taken:
         return f"{name}.{label}"
     number = 2
     while f"{name}.{number}" in taken:

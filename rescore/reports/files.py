@@ -118,7 +118,8 @@ def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]
                 metrics=measured,
             )
         )
-    records[0].groups = reports[0].groups
+    groups = reports[0].groups
+    records[0].groups = groups.called(names) if groups is not None else None
     return records
 
 

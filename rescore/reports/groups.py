@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from os.path import isfile
 from pathlib import Path
@@ -70,6 +70,25 @@ class Groups:
         Values,
         Meta(description="The mean of the values of the groups, each with weight 1."),
     ]
+
+    def called(self, names: Mapping[str, str]) -> Groups:
+        """Return the groups with other names of outputs.
+
+        Args:
+            names: The new name of each output.
+        """
+        every = []
+        for group in self.groups:
+            every.append(replace(group, values=_called(group.values, names)))
+        return Groups(self.by, every, _called(self.macro_mean, names))
+
+
+def _called(values: Values, names: Mapping[str, str]) -> Values:
+    """Return the values of outputs by other names of the outputs."""
+    renamed = {}
+    for metric, outputs in values.items():
+        renamed[metric] = {names[name]: value for name, value in outputs.items()}
+    return renamed
 
 
 def labels(by: str, lists: Sequence[NbestList]) -> list[str]:

@@ -442,9 +442,9 @@ def render_systems(every: Sequence[MeasuredOutputs]) -> str:
         return "\n\n".join(render_systems([systems]) for systems in every)
     tables = [text(list(_rows(every)))]
     for systems in every:
-        group_table = render(systems.groups)
-        if group_table is not None:
-            tables.append(f"\n{group_table}\n")
+        if systems.groups is not None:
+            names = short_names([output.name for output in systems.systems])
+            tables.append(f"\n{render(systems.groups.called(names))}\n")
     return "\n".join([*tables, *(systems.signature for systems in every)])
 
 

@@ -7,9 +7,12 @@ record of the tuning lies beside the weights, not under `tuning`.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from rescore.errors import UserError
+from rescore.files import parsed
 from rescore.tuning.record import TunedBy
 
 FIRST = "rescore/weights/1"
@@ -23,6 +26,8 @@ BESIDE = {
     "fold_weights": "of_folds",
 }
 """Keys that lay beside the weights, and the fields of `Tuning` that have them today."""
+RECORDS = ("tuned", "tuned_for")
+"""Keys of objects whose fields are fields of `Tuning` today."""
 CONDITIONS = ("condition", "conditions", "excluded_in")
 """Keys of 0.2 for weights that differed from list to list (`--condition`)."""
 
@@ -38,22 +43,44 @@ def as_today(values: dict[str, Any], schema: str, place: str) -> dict[str, Any]:
         place: The file, for messages.
 
     Raises:
-        UserError: The weights differ from list to list.
+        UserError: The weights differ from list to list, or a record is damaged.
     """
     today = dict(values)
     if schema == FIRST:
         today = _second(today, place)
     tuning: dict[str, Any] = {}
-    for name in ("tuned", "tuned_for"):
+    for name in RECORDS:
         record = today.pop(name, None)
-        if isinstance(record, dict):
-            tuning |= record
+        if record is not None:
+            tuning |= parsed(record, dict[str, Any], f"{place}: {name}")
     for former, name in BESIDE.items():
         if former in today:
             tuning[name] = today.pop(former)
     if tuning:
         today["tuning"] = tuning
     return today
+
+
+def key_of(values: Mapping[str, Any], field: str) -> str:
+    """Return the key of a file of a former version for a field of today, for messages.
+
+    Args:
+        values: The values of the file.
+        field: The place of the field, such as `tuning.of_folds[...].weights`.
+    """
+    in_tuning = re.fullmatch(r"tuning\.(\w+)(.*)", field)
+    if in_tuning is None or "tuning" in values:
+        return field
+    name, rest = in_tuning.groups()
+    for former, today in BESIDE.items():
+        if name == today:
+            name = former
+    for record in RECORDS:
+        if isinstance(values.get(record), dict) and name in values[record]:
+            return f"{record}.{name}{rest}"
+    if "decide" in values.get("options", ()):
+        rest = rest.replace(".decision", ".decide", 1)
+    return f"{name}{rest}"
 
 
 def _second(values: dict[str, Any], place: str) -> dict[str, Any]:
@@ -63,8 +90,9 @@ def _second(values: dict[str, Any], place: str) -> dict[str, Any]:
             f"{place}: weights of 0.2 for conditions (--condition), which this version"
             " does not have; tune again"
         )
-    source = str(values.get("origin", "")).removeprefix("tuned on ")
-    tuned = of_signature(str(values.get("tuned", "")))
+    origin = parsed(values.get("origin", ""), str, f"{place}: origin")
+    source = origin.removeprefix("tuned on ")
+    tuned = of_signature(parsed(values.get("tuned", ""), str, f"{place}: tuned"))
     second = {**values, "tuned": {**tuned, "source": source}}
     options = values.get("options")
     if isinstance(options, dict) and "decide" in options:

@@ -11,6 +11,7 @@ import logging
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,13 +174,14 @@ class Weights(Choice):
                 f"{path}: schema is {schema!r}, not {SCHEMA!r}; tune again"
                 " with this version"
             )
+        key_of = partial(former.key_of, values)
         if "tuning" not in values:
             values = former.as_today(values, schema, str(path))
         # Weights that a person wrote by hand have no record of tuning.
         tuning = values.setdefault("tuning", {})
         if isinstance(tuning, dict):
             tuning.setdefault("source", str(path))
-        return parsed(values, cls, str(path))
+        return parsed(values, cls, str(path), key_of)
 
 
 def _rest_of(lm: Mapping[str, float]) -> float:

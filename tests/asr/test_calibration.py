@@ -120,16 +120,19 @@ def test_at_the_command_line(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "segments").write_text(segments, encoding="utf-8")
     assert (
         rescore(
-            "confidence", test, "-o", "words.ctm", "--segments", "segments"
+            *("confidence", test, "-o", "words.ctm", "-o", "again.jsonl"),
+            *("--segments", "segments"),
         ).returncode
         == 0
     )
+    again = (tmp_path / "again.jsonl").read_text()
+    assert again.count("\n") == len(rows)
     lines = [line.split() for line in (tmp_path / "words.ctm").read_text().splitlines()]
     assert len(lines) == len(words) and all(
         len(line) == 6 and line[:2] == ["rec", "1"] for line in lines
     )
     assert_one_line_error(
-        rescore("confidence", test, "-o", "words.ctm"),
+        rescore("confidence", test, "-o", "w.jsonl", "-o", "words.ctm"),
         "no times of words",
         "--segments FILE, or write .jsonl",
     )

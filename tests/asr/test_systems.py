@@ -512,3 +512,15 @@ def test_the_line_about_references_is_typed_as_it_stands(
     assert table_of_votes.returncode == 0, table_of_votes.stderr
     assert "\ntuned votes " in table_of_votes.stdout
     assert "numbers:en" in table_of_votes.stdout
+
+
+def test_lists_are_written_in_two_formats(rescore: Run, tmp_path: Path) -> None:
+    for name, text in {"a": "an owl", "b": "a owl"}.items():
+        (tmp_path / f"{name}.trn").write_text(f"{text} (u1)\n")
+    line = ("combine", "a.trn", "b.trn", "-o", "l.jsonl", "-o", "l.csv")
+    done = rescore(*line, "--ref", "a.trn")
+    assert done.returncode == 0, done.stderr
+    assert "rescore l.jsonl --decide rover" in done.stderr
+    lists, table = (read(tmp_path / name) for name in ("l.jsonl", "l.csv"))
+    assert [h.text for h in lists[0].hypotheses] == ["an owl", "a owl"]
+    assert [h.text for h in table[0].hypotheses] == ["an owl", "a owl"]

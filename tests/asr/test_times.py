@@ -21,8 +21,8 @@ from rescore.asr.systems import combined, header_of, one_list
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError
 from rescore.formats.best import SEAM, word_times, write_best
-from rescore.formats.ids import piece_id
 from rescore.formats.times import ROUNDING, BackwardsError, Span, timed_pieces
+from rescore.ids import piece_id
 from rescore.metrics.normalise import EXACT
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error

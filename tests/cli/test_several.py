@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rescore import api
+from rescore.lms import load_all
 from rescore.parts import STYLES
 from rescore.reports.check import differences
 from rescore.reports.comparison import Compared, Comparison, render
@@ -160,6 +161,31 @@ def test_the_same_kind_twice_gets_two_columns(
     assert first["hyps"][0]["scores"].keys() == {"tta", "tokens", "tta.2"}
     # a fingerprint is of the content, not of the place
     assert record["columns"]["tta"] == record["columns"]["tta.2"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "columns"),
+    [
+        (["tta", "tta:own/mine"], ["tta", "tta.mine"]),
+        (["tta:own/mine", "tta"], ["tta.mine", "tta"]),
+        (["tta:own/mine", "tta:own/other"], ["tta.mine", "tta.other"]),
+        (["tta:own/mine", "tta:own/mine"], ["tta", "tta.2"]),
+        (["tta:own/mine"], ["tta"]),
+    ],
+)
+def test_the_order_of_models_changes_no_name(
+    typed: list[str],
+    columns: list[str],
+    models: dict[str, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The shipped model keeps its name; folders that were typed are named."""
+    (tmp_path / "own").mkdir()
+    for name in ("mine", "other"):
+        (tmp_path / "own" / name).symlink_to(models["tta"])
+    monkeypatch.chdir(tmp_path)
+    assert [model.name for model in load_all(typed)] == columns
 
 
 def test_compare(

@@ -12,8 +12,8 @@ from rescore.asr.systems import header_of, one_list
 from rescore.columns import FIRST_PASS
 from rescore.formats.best import write_best
 from rescore.formats.cues import LINE, LONGEST, SHORTEST, Said, cues
-from rescore.formats.ids import piece_id
 from rescore.formats.segments import PAUSE
+from rescore.ids import piece_id
 from rescore.metrics.normalise import EXACT
 from rescore.nbest import Hypothesis, NbestList
 

@@ -143,6 +143,8 @@ def test_what_is_compared_of_an_id() -> None:
 NUMBERS = ["001 a", "002 b", "010 c"]
 NAMES = ["u-1 a", "u-2 b", "u-3 c"]
 PLAIN = ["the cat", "a dog", "we go"]
+SORTED = ["a b", "c d", "e f", "g h", "i j"]
+TABS = ["anna\tgood morning", "bob\tgood evening"]
 YEARS = ["1990 was", "2000 is", "2010 will"]
 
 
@@ -188,6 +190,10 @@ def test_the_first_words_of_a_text_beside_ids(
         (["1 a", "2 b"], ["one a", "two b"], True),
         (["1990 a", "2000 b"], ["in 1990", "in 2000"], False),
         (["0 a", "1 b"], ["x", "y", "z"], False),
+        (PLAIN, PLAIN, False),
+        (PLAIN, ["the cat", "a dog", "we went"], False),
+        (PLAIN, [*PLAIN, "they go"], False),
+        (SORTED[:4], SORTED[:4], False),
     ],
 )
 def test_the_first_words_of_two_texts(
@@ -196,6 +202,17 @@ def test_the_first_words_of_two_texts(
     assert are_ids(Words(lines, "out"), Words(others, "ref")) is expected
 
 
-def test_words_that_begin_both_texts_may_be_ids() -> None:
+@pytest.mark.parametrize(
+    ("lines", "others"),
+    [
+        (PLAIN, ["the dog", "a cat", "we go"]),
+        (SORTED, SORTED),
+        (TABS, TABS),
+    ],
+)
+def test_words_that_begin_both_texts_may_be_ids(
+    lines: list[str], others: list[str]
+) -> None:
+    """Texts that differ behind equal first words, sorted lines, and tabs."""
     with pytest.raises(UserError, match=r"out: .* --ref-format kaldi .* plain"):
-        are_ids(Words(PLAIN, "out"), Words(PLAIN, "ref"))
+        are_ids(Words(lines, "out"), Words(others, "ref"))

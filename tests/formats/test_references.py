@@ -268,3 +268,33 @@ def test_plain_lines_of_another_number_name_both_numbers(
     (tmp_path / "ref").write_text("a\na\na\n")
     done = rescore("eval", output, "--ref", "ref", "--ref-format", "plain")
     assert_one_line_error(done, "ref: 3 lines for 2 utterances of", "as --ref-format")
+
+
+@pytest.mark.parametrize("flags", [[], ["--ref-format", "plain"]])
+@pytest.mark.parametrize("command", ["eval", "run", "combine"])
+@pytest.mark.parametrize("name", ["lists.jsonl", "lines.txt"])
+def test_fewer_plain_references_name_the_option_that_leaves_out(
+    name: str, command: str, flags: list[str], rescore: Run, tmp_path: Path
+) -> None:
+    texts = ["an owl", "the cat", "the dog"]
+    (tmp_path / "lines.txt").write_text("".join(f"{text}\n" for text in texts))
+    (tmp_path / "lists.jsonl").write_text(
+        "".join(
+            f'{{"id": "{number}", "hyps": [{{"text": "{text}", "score": 0}}]}}\n'
+            for number, text in enumerate(texts, 1)
+        )
+    )
+    (tmp_path / "ref.txt").write_text("an owl\na cat\n")
+    outputs = [name]
+    if command == "combine":
+        (tmp_path / "other.txt").write_text((tmp_path / "lines.txt").read_text())
+        outputs.append("other.txt")
+    if command == "run" and name == "lines.txt":
+        pytest.skip("run reads lists")
+    line = [command, *outputs, "--ref", "ref.txt", *flags]
+    done = rescore(*line)
+    assert done.returncode == 2
+    assert "ref.txt: 2 lines for 3 utterances" in done.stderr
+    assert "--allow-missing" in done.stderr
+    done = rescore(*line, "--allow-missing")
+    assert done.returncode == 0, done.stderr

@@ -10,7 +10,9 @@ import pytest
 from rescore import formats
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions
-from tests.conftest import Run
+from rescore.formats.wide import numbered, stars
+from rescore.ids import plain_id, without_zeros
+from tests.conftest import Run, assert_one_line_error
 
 NUMBERS = range(12)
 ORDERS = {
@@ -55,6 +57,14 @@ def test_names_that_differ_are_named(tmp_path: Path) -> None:
         formats.read([path], options=ReadOptions(fields={"text": "h*", "score": "s*"}))
 
 
+@pytest.mark.parametrize(
+    "name", ["007", "a-07", "1.05", "0.50", "00", "x.01", "1.0.02"]
+)
+def test_ids_and_columns_have_one_rule_of_leading_zeros(name: str) -> None:
+    """Digits behind a decimal point are no number of their own: 1.05 is not 1.5."""
+    assert stars(f"text_{name}", "text_*") == plain_id(name) == without_zeros(name)
+
+
 @pytest.mark.parametrize("name", ["wide.csv", "wide.jsonl"])
 @pytest.mark.parametrize("texts", [["text_*"], ["text_1", "text_2"]])
 def test_columns_that_may_be_scores_are_named(
@@ -75,3 +85,30 @@ def test_columns_that_may_be_scores_are_named(
     assert said in done.stderr
     done = rescore(*line, "--field", "score=lp_*")
     assert done.returncode == 0 and "beside" not in done.stderr
+
+
+ROWS = {
+    "wide.csv": "id,sample_0,sample_1,ref\nu1,an owl,a owl,an owl\n",
+    "wide.tsv": "id\tsample_0\tsample_1\tref\nu1\tan owl\ta owl\tan owl\n",
+    "wide.txt": "id,sample_0,sample_1,ref\nu1,an owl,a owl,an owl\n",
+    "wide.jsonl": '{"id": "u1", "lp_0": -1, "lp_1": -2, "sample_0": "an owl",'
+    ' "sample_1": "a owl", "ref": "an owl"}\n',
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("command", ["run", "eval", "convert"])
+def test_columns_of_texts_that_nobody_named(
+    name: str, command: str, rescore: Run
+) -> None:
+    """The message names the option, which does what the message says."""
+    Path(name).write_text(ROWS[name])
+    field = "'text=sample_*'"
+    assert_one_line_error(rescore(command, name), f"--field {field}")
+    read = rescore("run", name, "--field", field.strip("'"))
+    assert read.returncode == 0, read.stderr
+    assert " 2 hypotheses" in read.stdout, read.stdout
+
+
+def test_columns_without_a_family_are_only_listed() -> None:
+    assert numbered(["id", "best1", "second", "words2"]) == ""

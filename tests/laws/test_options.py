@@ -949,7 +949,7 @@ UNREAD = {
     "run t.csv --field score=cost --field score=lm": "and 2 of scores (cost, lm)",
     "score --text text --text words --lm ngram:one": "--text is given 2 times",
     "convert test.jsonl -o a.csv -o a.csv": "two --output both write to a.csv",
-    "confidence test.jsonl -o a.jsonl -o b.jsonl": "--output is given 2 times",
+    "confidence test.jsonl -o a.jsonl -o a.jsonl": "two --output both write to a.jsonl",
     "run test.jsonl --report a.json --report b.json": "--report is given 2 times",
     "eval test.jsonl --by speaker --by accent": "--by is given 2 times",
     "rerank test.jsonl --weights w.json --weights mbr.json": "--weights is given 2",

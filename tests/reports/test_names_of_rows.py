@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import rescore
+from rescore import formats
 from rescore.columns import FIRST_PASS
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.figures import Shown
@@ -14,6 +16,7 @@ from rescore.reports.overview import espnet, render_overview, told_apart, with_d
 from rescore.reports.records import Record
 from rescore.tuning import Weights
 from rescore.tuning.record import TunedBy, Tuning
+from tests.conftest import Run
 
 
 def lists(name: str, number: int = 6) -> list[NbestList]:
@@ -95,3 +98,27 @@ def test_the_digest_says_where_weights_were_tuned() -> None:
     weights = Weights({FIRST_PASS: 1.0}, tuning=tuning)
     assert weights.tuning.is_on(dev)
     assert not weights.tuning.is_on(lists("test"))
+
+
+@pytest.mark.parametrize(
+    ("paths", "called"),
+    [
+        (["a/x.jsonl", "b/x.jsonl"], ["a", "b"]),
+        (["a/x.jsonl", "a/y.jsonl"], ["x.jsonl", "y.jsonl"]),
+        (["x.jsonl", "a/y.jsonl"], ["x.jsonl", "y.jsonl"]),
+        (["x.jsonl", "y.jsonl"], ["x.jsonl", "y.jsonl"]),
+    ],
+)
+def test_groups_have_the_names_of_rows(
+    paths: list[str], called: list[str], rescore: Run, tmp_path: Path
+) -> None:
+    """`eval` and `report` call outputs by what differs in their paths in all tables."""
+    for path in paths:
+        (tmp_path / path).parent.mkdir(exist_ok=True)
+        formats.write(lists("s"), str(tmp_path / path))
+    by = ("--by", "^(.*)[0-9]$", "--report", "report.json")
+    for done in (rescore("eval", *paths, *by), rescore("report", "report.json")):
+        assert done.returncode == 0, done.stderr
+        heads = [line for line in done.stdout.splitlines() if "WER " in line]
+        assert any(all(f"WER {name}" in head for name in called) for head in heads)
+        assert not any("/" in head for head in heads)

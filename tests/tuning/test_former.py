@@ -55,6 +55,32 @@ def test_a_file_of_a_former_version_has_the_same_record(version: str) -> None:
     assert tuning.unproven.weights == values["unproven"]["weights"]
 
 
+UNREAD = ("utterances", "plateau", "condition", "boost")
+"""Keys of objects that are not read today."""
+
+
+@pytest.mark.parametrize("version", ["0.2.0", "0.3.0"])
+def test_damage_is_told_by_the_keys_of_the_file(version: str, tmp_path: Path) -> None:
+    """Whatever is damaged, the message names the file, and the key that is damaged."""
+    path = RELEASED / version / "weights.json"
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    damage = [{"x": 1}]
+    for key, value in whole.items():
+        with pytest.raises(UserError) as caught:
+            read(tmp_path, {**whole, key: damage})
+        told = str(caught.value)
+        assert key in told or key.startswith("condition") or key == "excluded_in"
+        assert "w.json: " in told and "tuning." not in told
+        for name in value if isinstance(value, dict) else ():
+            if name in UNREAD:
+                continue
+            with pytest.raises(UserError) as caught:
+                read(tmp_path, {**whole, key: {**value, name: damage}})
+            told = str(caught.value)
+            # messages leave out the names of columns
+            assert f"w.json: {key}.{name}" in told or f"w.json: {key}[...]" in told
+
+
 def test_nothing_of_the_second_schema_is_lost(tmp_path: Path) -> None:
     """A file of today, with its record beside the weights, is the same weights."""
     path = RELEASED / "0.3.0" / "weights.json"

@@ -24,7 +24,6 @@ from rescore.cli.bridge import is_typed, refuse_beside, typed_again
 from rescore.config import GROUPS, MEASURES, RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError, counted, takes_no
-from rescore.formats.ids import is_piece_of
 from rescore.formats.reading import options_of_lists
 from rescore.formats.references import (
     References,
@@ -38,6 +37,7 @@ from rescore.formats.roles import given_fields
 from rescore.formats.source import InputWarnings, ReadOptions
 from rescore.formats.text import duplicated
 from rescore.formats.understood import tell_files
+from rescore.ids import is_piece_of
 from rescore.metrics import Metric, default_metric
 from rescore.metrics.base import text_value
 from rescore.metrics.normalise import EXACT, Normaliser
@@ -83,9 +83,10 @@ class CombineOptions(Declared):
             GROUPS,
         ),
     )
-    output: str = written_file(
-        "-",
-        "Write the lists: .jsonl, .json, .csv, ..., also .gz or .xz; - is stdout.",
+    output: tuple[str, ...] = written_file(
+        ("-",),
+        "Write the lists: .jsonl, .json, .csv, ..., also .gz or .xz; - is stdout. May"
+        " be repeated.",
         "-o",
         "--output",
         may_write=formats.check_output,
@@ -120,12 +121,15 @@ def command(
         plan = resolve(config, lists)
     warn_of_texts(plan.metric, lists)
     group_table = _group_table(lists, plan)
-    formats.write(undo.undone(lists), own.output)
+    written = undo.undone(lists)
+    for path in own.output:
+        formats.write(written, path)
     tables = [_table(lists, plan.metric, words)]
     if group_table is not None:
         tables.append(group_table)
     options.show("\n\n".join(tables))
-    if own.output == "-":
+    named = [path for path in own.output if path != "-"]
+    if not named:
         return
     measured = typed_again(MEASURES)
     decision = "rover" if plan.metric.words else "mbr"
@@ -133,7 +137,7 @@ def command(
     if inputs.ref:
         log.info(
             "to measure each system and the vote: rescore %s",
-            shlex.join([own.output, *measuring]),
+            shlex.join([named[0], *measuring]),
         )
     elif plan.metric.words and not any(nbest.references for nbest in lists):
         _tell_how_to_tune(own, measuring, lists)

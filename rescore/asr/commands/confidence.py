@@ -25,10 +25,10 @@ def _is_timed(path: str) -> bool:
 class WordsFile(options.Lists):
     """The lists, and the file of decided words with their confidences."""
 
-    output: str = written_file(
-        "",
+    output: tuple[str, ...] = written_file(
+        (),
         "Write words and confidences: .ctm or .jsonl; or the words as subtitles: .srt"
-        " or .vtt.",
+        " or .vtt. May be repeated.",
         "-o",
         "--output",
         required=True,
@@ -70,10 +70,12 @@ def command(
     segments = None
     if file.segments:
         segments = audio.Segments(file.segments)
-    check_ending(file.output)
+    for path in file.output:
+        check_ending(path)
     loaded = weights.load()
     lists = inputs.read(file.nbest)
-    check_times(file.output, lists, segments)
+    for path in file.output:
+        check_times(path, lists, segments)
     dev_lists = []
     if dev.dev:
         dev_lists = inputs.read_dev(dev)
@@ -81,8 +83,9 @@ def command(
     plan = resolve(config, dev_lists or lists, weights=loaded)
     warn_of_texts(plan.metric, lists)
     confident = confidences(plan, lists, dev_lists)
-    with formats.opened(file.output) as opened:
-        write(file.output, opened, lists, confident, segments)
+    for path in file.output:
+        with formats.opened(path) as opened:
+            write(path, opened, lists, confident, segments)
     quality = str(confident)
     if quality:
         options.show(quality)

@@ -13,7 +13,7 @@ import torch
 
 from rescore.errors import UserError, counted
 from rescore.files import make_folder, sha256, write_text
-from rescore.formats.sentences import read_lines, read_text, refuse_lists
+from rescore.formats.sentences import read_lines, refuse_lists
 from rescore.formats.source import Source
 from rescore.lms import checkpoint, lexicon
 from rescore.lms.base import Report, kind_of
@@ -200,7 +200,7 @@ def _tokenizer(options: NeuralOptions, report: Report) -> Tokenizer:
     report(
         f"training a tokenizer of {size:,} WordPieces on {', '.join(map(str, files))}"
     )
-    lines = chain.from_iterable(map(read_text, files))
+    lines = chain.from_iterable(map(read_lines, files))
     tokenizer = train_wordpiece(lines, size, options.normalisation)
     if tokenizer.vocab_size < size:
         report(f"the text gives {tokenizer.vocab_size:,} WordPieces only")
