@@ -26,7 +26,7 @@ from rescore.tuning.objective import TuningObjective
 from rescore.tuning.pattern import deciding_by
 from rescore.tuning.scale import tune_scale, warn_at_end
 from rescore.tuning.search import significantly_better
-from tests.conftest import Run
+from tests.conftest import Run, fewer_samples
 
 WER = ErrorRate()
 
@@ -211,7 +211,9 @@ def weights_in(unit: float, decide: str, bagging: bool) -> Mapping[str, float]:
     options = TuningOptions(
         ("words",), bagging=bagging, negative=("a",), decision=Decision(decide)
     )
-    return tune_weights(WER, lists, ["x", "a"], options=options).weights
+    with pytest.MonkeyPatch.context() as patch:
+        fewer_samples(patch)
+        return tune_weights(WER, lists, ["x", "a"], options=options).weights
 
 
 @pytest.mark.parametrize("unit", [1000.0, 2.0, 3.7])
