@@ -264,25 +264,6 @@ def rescore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run_main
 
 
-@pytest.fixture
-def rescore_process(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """The same as a process of its own: for what a process alone can do."""
-
-    def run(*arguments: str | Path, **options: Any) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "rescore", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            timeout=300,
-            check=False,
-            **options,
-        )
-
-    return run
-
-
 def assert_one_line_error(
     done: Done | subprocess.CompletedProcess[str], *parts: str
 ) -> None:

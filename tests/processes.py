@@ -2,7 +2,7 @@
 signals to them, or run several beside each other.
 
 Python's server of forks imports the package once; each process is a fork of it. What is
-about the start of a program itself starts the interpreter (fixture `rescore_process`).
+about the start of a program itself starts the interpreter.
 """
 
 from __future__ import annotations

@@ -23,9 +23,10 @@ from rescore.asr.mixture import Mixture
 from rescore.lms import load, without_context
 from rescore.lms.base import ComputeOptions
 from rescore.lms.training import loop
+from rescore.metrics import significance
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.parts import DECISIONS, METRICS
-from tests.conftest import OF_TEXTS, SENTENCES, WORDS, Run
+from tests.conftest import OF_TEXTS, SENTENCES, WORDS, Run, fewer_samples
 from tests.lms.training.test_loop import TRAIN, tiny
 
 Lists = list[dict[str, Any]]
@@ -230,8 +231,14 @@ BEFORE: dict[str, Any] = {}
 
 @pytest.mark.parametrize(("command", "change"), CASES)
 def test_what_says_nothing_changes_nothing(
-    rescore: Run, tmp_path: Path, command: str, change: str
+    rescore: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    change: str,
 ) -> None:
+    fewer_samples(monkeypatch)
+    monkeypatch.setattr(significance, "SAMPLES", 40)
     (tmp_path / "words").write_text("gardener\nold\n")
     lists = {"TEST": some_lists(1), "DEV": some_lists(2, 20)}
     if command not in BEFORE:

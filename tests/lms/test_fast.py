@@ -60,14 +60,16 @@ def test_random_network_equals_the_definition(
 ) -> None:
     folder = folder_of(backend, models)
     lm = load(f"{backend}:{folder}", ComputeOptions(batch_tokens=size * 11))
-    texts = [*short(folder, REAL)[:32], *short(folder, SENTENCES)[:32]]
-    assert len(texts) > 50
+    texts = [*short(folder, REAL)[:16], *short(folder, SENTENCES)[:16]]
+    assert len(texts) == 32
     expected = {
         text: definition(backend, folder, text)
         for text in set(texts[:: max(1, 8 // size)])
     }
     for start in range(0, len(texts), size):
         together = texts[start : start + size]
+        if expected.keys().isdisjoint(together):
+            continue
         for text, found in zip(
             together, lm.score(without_context(together)), strict=True
         ):
@@ -86,10 +88,11 @@ def test_shipped_network_equals_the_definition(backend: str, size: int) -> None:
     }
     texts = REAL[:64]
     for start in range(0, len(texts), size):
+        together = texts[start : start + size]
+        if expected.keys().isdisjoint(together):
+            continue
         for text, found in zip(
-            texts[start : start + size],
-            lm.score(without_context(texts[start : start + size])),
-            strict=True,
+            together, lm.score(without_context(together)), strict=True
         ):
             if text in expected:
                 assert found.log_probs == pytest.approx(expected[text], abs=1e-4)

@@ -22,7 +22,7 @@ from rescore.metrics import Normaliser
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import RunConfig
-from tests.conftest import LEXICON, WORDS
+from tests.conftest import LEXICON, WORDS, fewer_samples
 
 LENGTH = 6
 PARTS = ("decoder", "ctc")
@@ -247,9 +247,14 @@ def chosen(road: str, decide: str, name: str | None, lexicon: Path) -> dict[str,
             ]
         sets.append(lists)
     dev, test = sets
-    outcome = pipeline.run(
-        test, config, dev, lambda: models(change.scale, change.backwards, change.names)
-    )
+    with pytest.MonkeyPatch.context() as patch:
+        fewer_samples(patch)
+        outcome = pipeline.run(
+            test,
+            config,
+            dev,
+            lambda: models(change.scale, change.backwards, change.names),
+        )
     return {
         nbest.references[0]: text.lower()
         for nbest, text in zip(outcome.lists, outcome.texts, strict=True)

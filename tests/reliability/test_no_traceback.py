@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import SENTENCES, TINY, Run, assert_one_line_error, write_json
+from tests.forking import program
 from tests.lms.test_ngram import ARPA
 
 ENTRY = {
@@ -25,7 +26,6 @@ ENTRY = {
     "hyp_1": {"score": -1, "text": "the owl"},
     "hyp_2": {"score": -2, "text": "the old"},
 }
-Process = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_resume_belongs_to_one_training(rescore: Run, tmp_path: Path) -> None:
     assert status == 2 and "the encoded text is damaged" in message
 
 
-def test_streams(rescore_process: Process, tmp_path: Path) -> None:
+def test_streams(tmp_path: Path) -> None:
     write_json(tmp_path / "l.json", {"u": {"hyp_1": {"score": 0, "text": "ä \u2713"}}})
     command = f'"{sys.executable}" -m rescore'
 
@@ -223,9 +223,7 @@ def test_streams(rescore_process: Process, tmp_path: Path) -> None:
         assert b"Traceback" not in done.stderr
 
 
-def test_names_of_files_that_are_not_utf8(
-    rescore_process: Process, tmp_path: Path
-) -> None:
+def test_names_of_files_that_are_not_utf8(tmp_path: Path) -> None:
     hypotheses = {
         f"hyp_{rank}": {"score": -rank, "text": "a" * rank, "scores": {"x": -rank}}
         for rank in (1, 2)
@@ -271,7 +269,13 @@ def test_names_of_files_that_are_not_utf8(
         (["eval", "dev\udcff.json", "test\udcff.json"], 0),
         (["init", "folder"], 2),
     ):
-        done = rescore_process(*arguments)
+        done = subprocess.run(
+            [program() / "rescore", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == status and "Traceback" not in done.stderr, (
             arguments,
             done.stderr,

@@ -548,6 +548,7 @@ def test_validations_take_a_tenth_of_the_minutes(
 ) -> None:
     """They measure as many of the held-out sentences as this time allows."""
     monkeypatch.setattr(loop, "FEWEST_VALIDATED", 5)
+    duration = minutes / 10  # of an update: 600 updates at most
     clock = [0.0]
     spent = []
     trained = trainer(
@@ -557,7 +558,7 @@ def test_validations_take_a_tenth_of_the_minutes(
     trained._adapts = True
 
     def update(objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
-        clock[0] += 0.05
+        clock[0] += duration
         return 1.0, int(batch.lengths.sum())
 
     def validation_loss(task: Task) -> tuple[float, None]:
