@@ -350,16 +350,19 @@ def tie_order(nbest: NbestList) -> list[int]:
     would decide by accident. Between hypotheses with equal first-pass scores, the order
     of the file is the toolkit's.
     """
-    # `tie_key` and the rank, column by column: deep lists are put in order often.
-    is_new = []
-    first_pass = []
-    ranks = []
-    for each in nbest.hypotheses:
-        is_new.append(each.origin != FIRST_PASS_ORIGIN)
-        first_pass.append(-each.scores.get(FIRST_PASS, -math.inf))
-        ranks.append(each.rank or 0)
-    keys = list(zip(is_new, first_pass, ranks, strict=True))
-    return sorted(range(len(keys)), key=keys.__getitem__)
+    # `tie_key` and the rank. Sorts are stable, so the last key sorts first, and numbers
+    # sort faster than tuples: deep lists are put in order often.
+    hypotheses = nbest.hypotheses
+    order = list(range(len(hypotheses)))
+    ranks = [each.rank or 0 for each in hypotheses]
+    if any(ranks):
+        order.sort(key=ranks.__getitem__)
+    first_pass = [-each.scores.get(FIRST_PASS, -math.inf) for each in hypotheses]
+    order.sort(key=first_pass.__getitem__)
+    is_new = [each.origin != FIRST_PASS_ORIGIN for each in hypotheses]
+    if any(is_new):
+        order.sort(key=is_new.__getitem__)
+    return order
 
 
 def tie_key(hypothesis: Hypothesis) -> tuple[bool, float]:

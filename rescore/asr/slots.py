@@ -27,6 +27,10 @@ times of recognisers differ by as much.
 """
 FEW_LISTS = 32
 """With fewer lists, paths are followed one by one: steps of arrays take longer."""
+BLOCK = 1 << 14
+"""Numbers of a table of the dynamic programme that are computed together: bounds
+memory.
+"""
 NEARLY = 1e-9
 """Costs that differ by less are equal: of equal alignments a word stands in a slot
 rather than beside it.
@@ -441,31 +445,62 @@ def _tables(
     matched = np.zeros((count, length, number), dtype=bool)
     # 0 is no word, the last is the end of a list
     most = int(max(numbers.max(initial=0), words.max(initial=0))) + 2
-    # (lists, words), flat: the posterior of each word in the slot of the loop
-    word_posteriors = np.zeros(number * most)
-    starts = np.arange(number) * most
-    wanted = (starts[:, None] + np.where(words < 0, most - 1, words)).T.copy()
+    wanted = np.where(words < 0, most - 1, words).T
     # (words + 1, lists): the cost of the words so far without slots
     beside = mass * np.arange(length + 1.0)[:, None]
     # (words + 1, lists): the least cost of the slots up to here with the words so far
     above = beside
-    for slot in range(count):
-        heard = starts[:, None] + numbers[:, slot]
-        word_posteriors[heard] = shares[:, slot]
-        none = word_posteriors[starts]  # the posterior of no word in the slot
+    block = max(1, BLOCK // max(1, number * max(most, length + 1)))
+    for begin in range(0, count, block):
+        end = min(begin + block, count)
+        none, itself = _posteriors(
+            numbers[:, begin:end], shares[:, begin:end], wanted, most
+        )
         # A word in a slot costs OTHER_WORD for other words, 1 for no word and 0 for
         # itself, by their posteriors: OTHER_WORD * (mass - none - itself) + none.
-        match = above[:-1] + (OTHER_WORD * mass - (OTHER_WORD - 1.0) * none)
-        match -= OTHER_WORD * word_posteriors[wanted]
-        if apart is not None:
-            other = apart[slot, :length] & (word_posteriors[wanted] == 0.0)
-            match += np.where(other, 2 * mass, 0.0)
-        best = above + (mass - none)
-        np.minimum(best[1:], match, out=best[1:])
-        above = np.minimum.accumulate(best - beside, axis=0)
-        above += beside
-        limit = above + NEARLY
-        np.less_equal(best, limit, out=placed[slot])
-        np.less_equal(match, limit[1:], out=matched[slot])
-        word_posteriors[heard] = 0.0
+        others = OTHER_WORD * mass - (OTHER_WORD - 1.0) * none
+        less = OTHER_WORD * itself
+        empty = mass - none
+        best = np.empty((end - begin, length + 1, number))
+        match = np.empty((end - begin, length, number))
+        least = np.empty_like(best)
+        for row in range(end - begin):
+            np.add(above[:-1], others[row], out=match[row])
+            match[row] -= less[row]
+            if apart is not None:
+                other = apart[begin + row, :length] & (itself[row] == 0.0)
+                match[row] += np.where(other, 2 * mass, 0.0)
+            np.add(above, empty[row], out=best[row])
+            np.minimum(best[row, 1:], match[row], out=best[row, 1:])
+            above = least[row]
+            np.subtract(best[row], beside, out=above)
+            np.minimum.accumulate(above, axis=0, out=above)
+            above += beside
+        limit = least + NEARLY
+        np.less_equal(best, limit, out=placed[begin:end])
+        np.less_equal(match, limit[:, 1:], out=matched[begin:end])
     return placed, matched
+
+
+def _posteriors(
+    numbers: Numbers, shares: Floats, wanted: npt.NDArray[np.intp], most: int
+) -> tuple[Floats, Floats]:
+    """Return the posteriors of words in slots.
+
+    Args:
+        numbers: (lists, slots, hypotheses) the numbers of words in the slots.
+        shares: (lists, slots, hypotheses) their posteriors.
+        wanted: (words, lists) the numbers of words.
+        most: The numbers of words are below it.
+
+    Returns:
+        (slots, lists) the posterior of no word; (slots, words, lists) the posterior of
+        each of the wanted words.
+    """
+    number, count, _ = numbers.shape
+    # flat: the place of word 0 of each slot and list
+    starts = most * np.arange(count * number).reshape(count, number)
+    posteriors = np.zeros(count * number * most)
+    heard = starts[..., None] + numbers.transpose(1, 0, 2)
+    posteriors[heard] = shares.transpose(1, 0, 2)
+    return posteriors[starts], posteriors[starts[:, None] + wanted]

@@ -44,16 +44,31 @@ def combined(
     """
     aligned = align_systems(systems)
     names = columns_of(aligned)
-    every: dict[str, dict[str, NbestList]] = {}
-    for name, lists in aligned.items():
-        for nbest in lists:
-            every.setdefault(nbest.id, {})[names[name]] = nbest
+    every = _by_utterance(aligned, names)
     _tell_not_kept(aligned)
     header = header_of(names.values())
     if any(nbest.header.translates for lists in aligned.values() for nbest in lists):
         header = replace(header, translates=True)
-    for own in paced(list(every.values()), "combined %d of %d utterances"):
-        yield one_list(own, same, header)
+    # Outputs are large: the lists of an utterance are freed when they are combined.
+    del systems, aligned
+    for name in paced(list(every), "combined %d of %d utterances"):
+        yield one_list(every.pop(name), same, header)
+
+
+def _by_utterance(
+    systems: Mapping[str, Sequence[NbestList]], names: Mapping[str, str]
+) -> dict[str, dict[str, NbestList]]:
+    """Return the lists of each utterance, by the column of their system.
+
+    Args:
+        systems: The lists of each system, with the same ids.
+        names: The column of each system.
+    """
+    every: dict[str, dict[str, NbestList]] = {}
+    for system, lists in systems.items():
+        for nbest in lists:
+            every.setdefault(nbest.id, {})[names[system]] = nbest
+    return every
 
 
 def columns_of(systems: Iterable[str]) -> dict[str, str]:

@@ -9,7 +9,9 @@ insertions differ. Published tables count errors in this way.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterator, Sequence
+from itertools import compress
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +28,8 @@ equal ones by sclite's costs.
 
 Counts = npt.NDArray[np.int64]
 
+EXCHANGED = math.lcm(GAP, SUBSTITUTION) // GAP
+"""The fewest gaps that cost as much as substitutions."""
 BATCH = 1 << 14
 """Pairs whose words are numbered together, at most: a number is a character."""
 LETTERS = 0x110000
@@ -104,6 +108,10 @@ def encoded_counts(ours: Sequence[str], theirs: Sequence[str]) -> Counts:
     Small surcharges give the fewest and the most substitutions of the cheapest
     alignments. The words are aligned only where these two numbers differ.
 
+    The most are computed only where they can be more than the fewest: an equally cheap
+    alignment with more substitutions has `EXCHANGED` fewer gaps, and an alignment has
+    at least as many gaps as the lengths differ by.
+
     Args:
         ours: The encoded references.
         theirs: The encoded hypotheses.
@@ -113,26 +121,42 @@ def encoded_counts(ours: Sequence[str], theirs: Sequence[str]) -> Counts:
     """
     our_lengths = np.array(list(map(len, ours)), dtype=np.int64)
     their_lengths = np.array(list(map(len, theirs)), dtype=np.int64)
-    unit = 2 + int(max(our_lengths.max(), their_lengths.max()))
-
-    def costs(surcharge: int) -> Counts:
-        weights = (GAP * unit, GAP * unit, SUBSTITUTION * unit + surcharge)
-        return cpdist(
-            ours,
-            theirs,
-            scorer=Levenshtein.distance,
-            scorer_kwargs={"weights": weights},
-            dtype=np.int64,
-        )
-
-    cost, substitutions = np.divmod(costs(1), unit)
-    most = -costs(-1) % unit
-    open_places = np.flatnonzero(substitutions != most).tolist()
-    some_of_ours = [ours[place] for place in open_places]
-    some_of_theirs = [theirs[place] for place in open_places]
-    substitutions[open_places] = aligned_substitutions(some_of_ours, some_of_theirs)
-    gaps = (cost - SUBSTITUTION * substitutions) // GAP
     longer = our_lengths - their_lengths
+    unit = 2 + int(max(our_lengths.max(), their_lengths.max()))
+    cost, substitutions = np.divmod(_costs(ours, theirs, unit, 1), unit)
+    gaps = (cost - SUBSTITUTION * substitutions) // GAP
+    places = np.flatnonzero(gaps - EXCHANGED >= np.abs(longer))
+    if len(places):
+        ours = [ours[place] for place in places.tolist()]
+        theirs = [theirs[place] for place in places.tolist()]
+        most = -_costs(ours, theirs, unit, -1) % unit
+        is_open = substitutions[places] != most
+        substitutions[places[is_open]] = aligned_substitutions(
+            list(compress(ours, is_open)), list(compress(theirs, is_open))
+        )
+        gaps = (cost - SUBSTITUTION * substitutions) // GAP
     deletions = (gaps + longer) // 2
     insertions = (gaps - longer) // 2
     return np.stack([substitutions, deletions, insertions], axis=1)
+
+
+def _costs(
+    ours: Sequence[str], theirs: Sequence[str], unit: int, surcharge: int
+) -> Counts:
+    """Return the costs (pairs,) of the cheapest alignments of encoded texts.
+
+    Args:
+        ours: The references.
+        theirs: The hypotheses.
+        unit: A gap costs `GAP` units, a substitution `SUBSTITUTION` units.
+        surcharge: What a substitution costs beside its units.
+    """
+    weights = (GAP * unit, GAP * unit, SUBSTITUTION * unit + surcharge)
+    costs: Counts = cpdist(
+        ours,
+        theirs,
+        scorer=Levenshtein.distance,
+        scorer_kwargs={"weights": weights},
+        dtype=np.int64,
+    )
+    return costs

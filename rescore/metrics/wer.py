@@ -172,11 +172,10 @@ class ErrorRate(Metric):
         units = self._units(texts)
 
         def compare(choices: Places, references: Places) -> Values:
-            rows, columns = np.meshgrid(choices, references, indexing="ij")
-            counts = encoded_counts(
-                [units[place] for place in columns.flat],
-                [units[place] for place in rows.flat],
-            )
+            right = [units[place] for place in references.tolist()]
+            chosen = [units[place] for place in choices.tolist()]
+            hypotheses = [text for text in chosen for _ in right]
+            counts = encoded_counts(right * len(chosen), hypotheses)
             return self.losses(counts).reshape(len(choices), -1)
 
         return compare

@@ -14,15 +14,18 @@ from rescore.nbest import Hypothesis, NbestList
 from tests.decision.plain import confusion_network, vote
 
 
-@pytest.mark.parametrize("few", [0, slots.FEW_LISTS, 1000])
+@pytest.mark.parametrize(
+    ("few", "block"), [(0, 1), (slots.FEW_LISTS, slots.BLOCK), (1000, 300)]
+)
 @pytest.mark.parametrize("seed", range(4))
 def test_all_lists_at_once_as_one_after_another(
-    seed: int, few: int, monkeypatch: pytest.MonkeyPatch
+    seed: int, few: int, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lists of different depth and length, with empty texts, equal texts, equal
-    posteriors and a majority; however many are computed together.
+    posteriors and a majority; however many lists, or slots, are computed together.
     """
     monkeypatch.setattr(slots, "FEW_LISTS", few)
+    monkeypatch.setattr(slots, "BLOCK", block)
     random = np.random.default_rng(seed)
     lists, posteriors = [], []
     for index in range(80):

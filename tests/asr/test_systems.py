@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shlex
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from rescore.asr.outputs import (
     read_each,
     read_table_of_systems,
 )
+from rescore.asr.systems import combined
 from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.formats.source import ReadOptions
@@ -188,6 +190,28 @@ def test_utterances_are_matched_by_id(caplog: pytest.LogCaptureFixture) -> None:
         "a: 1 of 3 utterances are missing" in caplog.text
         and "b: 1 of 3 utterances are missing" in caplog.text
     )
+
+
+class Watched(NbestList):
+    """A list whose end can be seen: it has weak references."""
+
+
+def test_the_lists_of_an_utterance_are_freed_when_they_are_combined() -> None:
+    watched = []
+
+    def outputs() -> dict[str, list[NbestList]]:
+        systems: dict[str, list[NbestList]] = {"a": [], "b": []}
+        for output in systems.values():
+            for nbest in lists(("u1", "x"), ("u2", "y")):
+                output.append(Watched(nbest.id, nbest.hypotheses))
+                watched.append(weakref.ref(output[-1]))
+        return systems
+
+    voted = combined(outputs())
+    assert next(voted).id == "u1"
+    assert [each() is None for each in watched] == [True, False, True, False]
+    assert next(voted).id == "u2"
+    assert [each() for each in watched] == [None] * 4
 
 
 def test_utterances_are_matched_by_audio_file(tmp_path: Path) -> None:

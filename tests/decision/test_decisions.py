@@ -16,6 +16,7 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.asr import rover
 from rescore.asr.features import RESPELLED
+from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN
 from rescore.decision import (
     Choice,
     Decision,
@@ -33,7 +34,7 @@ from rescore.metrics.base import Metric, text_value
 from rescore.metrics.counting import error_counts
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.wer import CharacterErrorRate, ErrorRate
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import Hypothesis, NbestList, tie_key, tie_order
 from rescore.reports.figures import Figures
 from rescore.tuning import scale
 from rescore.tuning.scale import scale_grid, tune_scale
@@ -221,6 +222,31 @@ def test_ties_are_deterministic() -> None:
         0,
     ]
     assert vote(confusion_network([["a"], ["b"]], [0.5, 0.5])) == ["a"]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from((-2.0, -1.0, -0.0, 0.0, None)),
+            st.sampled_from((FIRST_PASS_ORIGIN, RESPELLED)),
+            st.sampled_from((None, 0, 1, 2)),
+        )
+    )
+)
+def test_the_order_of_ties_is_the_order_of_one_key(
+    rows: list[tuple[float | None, str, int | None]],
+) -> None:
+    """`tie_order` sorts by `tie_key` and the rank, one after another."""
+    hypotheses = []
+    for score, origin, rank in rows:
+        scores = {} if score is None else {FIRST_PASS: score}
+        hypotheses.append(Hypothesis("a", scores, origin, rank=rank))
+
+    def key(place: int) -> tuple[bool, float, int]:
+        return *tie_key(hypotheses[place]), hypotheses[place].rank or 0
+
+    order = tie_order(NbestList("u", hypotheses))
+    assert order == sorted(range(len(rows)), key=key)
 
 
 def test_posteriors() -> None:

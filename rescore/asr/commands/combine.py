@@ -298,6 +298,23 @@ def _lists(
         lists = _lists_of_recordings(own, inputs, names, words)
         return inputs.prepared(lists)
     beside = _Beside(own, inputs)
+    return beside.referred(combined(_systems(own, inputs, names, beside), same))
+
+
+def _systems(
+    own: CombineOptions,
+    inputs: options.InputOptions,
+    names: Sequence[str],
+    beside: _Beside,
+) -> dict[str, list[NbestList]]:
+    """Return the lists of each system, from one output each.
+
+    Args:
+        own: The outputs of the systems.
+        inputs: The options of reading.
+        names: The names of the systems.
+        beside: The references.
+    """
     systems = read_each(
         dict(zip(names, own.systems, strict=True)),
         format_name=inputs.format_name,
@@ -306,14 +323,14 @@ def _lists(
         options=beside.options,
         references=beside.references[0] if beside.references else None,
     )
-    systems = with_references_in_order(systems, beside.references)
-    return beside.referred(combined(systems, same))
+    return with_references_in_order(systems, beside.references)
 
 
 def _systems_of_tables(
     own: CombineOptions, inputs: options.InputOptions, options_of_lists: ReadOptions
 ) -> dict[str, list[NbestList]]:
-    """Return the lists of each system of tables that hold several systems.
+    """Return the lists of each system of tables that hold several systems, by the name
+    that --name gives it.
 
     Args:
         own: The tables.
@@ -335,7 +352,7 @@ def _systems_of_tables(
         for name, lists in table.items():
             systems.setdefault(name, []).extend(lists)
     _check_ids(systems)
-    return systems
+    return _named(systems, own.name)
 
 
 def _named(

@@ -240,6 +240,8 @@ class Trainer:
         self.schedule = list(schedule)
         self.tasks = {task.name: task for task in schedule}
         self.progress = TrainingState()
+        self._validated_step: int | None = None
+        """The step of the last validation: a validation may use up the minutes."""
         self._validation_seconds: float | None = None
         self._held_out_tokens = 0
         for task in self.tasks.values():
@@ -372,7 +374,8 @@ class Trainer:
                 self.save()
                 saved = time.monotonic()
         else:
-            self.validate(report)
+            if self._validated_step != progress.step:
+                self.validate(report)
         self.save()
 
     def _tell_updates(self, report: Report) -> None:
@@ -543,6 +546,7 @@ class Trainer:
         self.network.train()
         progress.validation_loss = sum(progress.losses.values()) / len(progress.losses)
         self._validated = time.monotonic()
+        self._validated_step = progress.step
         if not self.is_done:  # the one at the end is in the estimate
             self._validation_seconds = self._validated - began
             progress.other_seconds += self._validation_seconds

@@ -492,7 +492,7 @@ main()
 
 
 @pytest.mark.parametrize("reading", [0.0, 60.0, 130.0, 900.0])
-@pytest.mark.parametrize("validating", [0.5, 20.0])
+@pytest.mark.parametrize("validating", [0.5, 5.0, 20.0])
 @pytest.mark.parametrize("adapts", [False, True])
 def test_minutes_include_reading_and_validations(
     adapts: bool,
@@ -524,7 +524,10 @@ def test_minutes_include_reading_and_validations(
     monkeypatch.setattr(trained, "_validation_loss", validation_loss)
     clock[0] += reading
     trained.progress.other_seconds += reading
-    trained.run(lambda line: None)
+    said: list[str] = []
+    trained.run(said.append)
+    steps = [line.split()[1] for line in said if "validation loss" in line]
+    assert len(set(steps)) == len(steps)  # nothing is measured twice
     updates = 0.5 * len(rates)
     assert trained.is_done and rates[-1] < 0.2 * max(rates)
     assert updates >= 180 * loop.LEAST_SHARE
