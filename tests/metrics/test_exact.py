@@ -99,7 +99,38 @@ def test_mbr_is_the_majority_vote() -> None:
             metric, [nbest]
         )
         if votes:
-            assert votes[chosen.partition("#")[2]] == max(votes.values())
+            most = [name for name in votes if votes[name] == max(votes.values())]
+            assert chosen.partition("#")[2] == most[0]
+
+
+ORDERS = (("z #1", "a #2", "m #1", "b #2"), ("b #2", "m #1", "z #1", "a #2"))
+"""Two answers with two votes each."""
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("scale", [0.0, 0.5])
+@pytest.mark.parametrize("decide", ["mbr", "rover"])
+def test_of_equal_majorities_the_first_in_the_file_wins(
+    decide: str, scale: float, order: Sequence[str]
+) -> None:
+    """The samples have equal scores, so the scale changes nothing."""
+    metric = ExactMatch(normaliser=Normaliser(answer="#(.*)"))
+    texts = list(order)
+    if decide == "rover":  # it votes on words
+        metric = ExactMatch()
+        texts = [text.partition("#")[2] for text in order]
+    nbest = NbestList("u", [Hypothesis(text, {"s2s": -2.5}) for text in texts])
+    choice = Choice({"s2s": 1.0}, decision=Decision(decide, scale))
+    assert choice.texts(metric, [nbest]) == texts[:1]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_of_equal_majorities_the_better_score_wins(order: Sequence[str]) -> None:
+    metric = ExactMatch(normaliser=Normaliser(answer="#(.*)"))
+    scores = {"z #1": -3.0, "a #2": -4.0, "m #1": -2.0, "b #2": -1.0}
+    nbest = NbestList("u", [Hypothesis(text, {"s2s": scores[text]}) for text in order])
+    choice = Choice({"s2s": 1.0}, decision=Decision("mbr", 0.0))
+    assert choice.texts(metric, [nbest]) == ["b #2"]
 
 
 def test_an_answer_is_a_regular_expression(rescore: Run, tmp_path: Path) -> None:
