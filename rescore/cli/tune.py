@@ -22,6 +22,7 @@ from rescore.reports.figures import sign
 from rescore.reports.summary import why_all_zero
 from rescore.tuning import Weights
 from rescore.tuning.curves import weight_curve, write_curve
+from rescore.tuning.lists import warn_of_few
 from rescore.tuning.phrases import effective_weights, notes
 
 
@@ -75,6 +76,7 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
         )
     metric = plan.metric
     warn_of_texts(metric, dev)
+    warn_of_few(dev)
     lists = list(pipeline.expand(plan, dev, dev=True))
     weights = pipeline.tune(plan, lists)
     weights.save(Path(own.output))
