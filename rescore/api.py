@@ -311,8 +311,9 @@ def tune(
     every = border.checked_lists("tune", lists)
     made = pipeline.resolve(config, dev=every)
     warn_of_texts(made.metric, every)
+    weights = pipeline.tune(made, list(pipeline.expand(made, every, dev=True)))
     warn_of_few(every)
-    return pipeline.tune(made, list(pipeline.expand(made, every, dev=True)))
+    return weights
 
 
 def rerank(

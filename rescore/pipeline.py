@@ -170,8 +170,8 @@ def run(
             if weights.tuning.by is TunedBy.CARD:
                 report_card(config.lms[0])
         else:
-            warn_of_few(tuning_lists)
             weights = tune(plan, tuning_lists)
+            warn_of_few(tuning_lists)
         in_folds = None
         texts = None
         if plan.folds:

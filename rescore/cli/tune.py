@@ -76,9 +76,9 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
         )
     metric = plan.metric
     warn_of_texts(metric, dev)
-    warn_of_few(dev)
     lists = list(pipeline.expand(plan, dev, dev=True))
     weights = pipeline.tune(plan, lists)
+    warn_of_few(lists)
     weights.save(Path(own.output))
     if own.curve:
         with formats.opened(own.curve) as file:
