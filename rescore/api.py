@@ -305,12 +305,15 @@ def tune(
     """
     from rescore import border, pipeline
     from rescore.metrics.texts import warn_of_texts
+    from rescore.tuning.lists import warn_of_few
 
     config = border.checked_config("tune", metric, decision, columns=columns, **options)
     every = border.checked_lists("tune", lists)
     made = pipeline.resolve(config, dev=every)
     warn_of_texts(made.metric, every)
-    return pipeline.tune(made, list(pipeline.expand(made, every, dev=True)))
+    weights = pipeline.tune(made, list(pipeline.expand(made, every, dev=True)))
+    warn_of_few(every)
+    return weights
 
 
 def rerank(

@@ -37,7 +37,7 @@ from rescore.reports.figures import baseline_of
 from rescore.reports.results import decision_title
 from rescore.scoring import OnProgress
 from rescore.tuning import Weights
-from rescore.tuning.lists import warn_of_overlap
+from rescore.tuning.lists import warn_of_few, warn_of_overlap
 from rescore.values import is_of_kind
 
 log = logging.getLogger(__name__)
@@ -150,6 +150,7 @@ def compare(
     # no column beside the models' is tuned: rows differ in the models alone
     config = changed(config, columns=(FIRST_PASS,))
     warn_of_overlap(lists, dev)
+    warn_of_few(dev)
     _tell_left_out(Dataset.of(dev), config)
     asked = config
     if vary is not None:  # a bonus of 0 counts nothing

@@ -50,6 +50,7 @@ from rescore.tuning.folds import HeldOut, InFolds, harmless
 from rescore.tuning.lists import (
     common_expansion_columns,
     warn_of_constant,
+    warn_of_few,
     warn_of_overlap,
     warn_of_scales,
     warn_of_signs,
@@ -170,6 +171,7 @@ def run(
                 report_card(config.lms[0])
         else:
             weights = tune(plan, tuning_lists)
+            warn_of_few(tuning_lists)
         in_folds = None
         texts = None
         if plan.folds:

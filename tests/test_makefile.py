@@ -4,13 +4,16 @@ line.
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from rescore.service.command import ServiceOptions
 from tests.conftest import ROOT
 
 
@@ -75,3 +78,23 @@ def test_the_image_runs_the_service_and_not_as_root() -> None:
     assert users and not {"0", "root"} & {user.partition(":")[0] for user in users}
     assert any("serve]" in line or "serve," in line for line in last)
     assert 'ENTRYPOINT ["rescore"]' in last
+
+
+@pytest.mark.parametrize("arguments", ["serve", "test.json"])
+def test_the_image_checks_the_health_of_the_service_alone(
+    arguments: str, tmp_path: Path
+) -> None:
+    """The check asks the usual port, at which nothing answers here."""
+    (line,) = re.findall(
+        r"^HEALTHCHECK .* CMD (.*)$",
+        (ROOT / "Dockerfile").read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    _, flag, check = json.loads(line)
+    (tmp_path / "cmdline").write_bytes(f"python\0rescore\0{arguments}\0".encode())
+    port = next(one for one in ServiceOptions.declared() if one.name == "port").default
+    assert f":{port}/health" in check
+    check = check.replace("/proc/1/cmdline", str(tmp_path / "cmdline"))
+    check = check.replace(f":{port}/", ":1/")
+    done = subprocess.run([sys.executable, flag, check], capture_output=True)
+    assert (done.returncode == 0) == (arguments != "serve")

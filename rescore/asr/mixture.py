@@ -40,6 +40,14 @@ class Mixture(FirstPass):
 
     title: ClassVar = "mixture"
     subject: ClassVar = "the votes of the systems"
+    enough: ClassVar = 200
+    """From this number on, tuned votes are about as good as votes by agreement, or
+    better, on all sets of docs/results/combine.md.
+    """
+    few: ClassVar = (
+        "votes that are tuned on %s are often worse than votes by agreement, which need"
+        " no references"
+    )
 
     votes: dict[str, float]
     """The vote of each system; 0 for a system that does not count."""

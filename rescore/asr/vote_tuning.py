@@ -177,7 +177,8 @@ class _VoteTuner:
             heard = np.array([own[:, index].any() for own in shares])
             rates.append(_rate(metric, counts[heard]))
             self._rates_of_all.append(_rate(metric, counts))
-        self._ratios = min(rates) / np.array(rates)
+        errors = np.maximum(LEAST_RATE, rates)
+        self._ratios = errors.min() / errors
         """The least error rate over the error rate of each system, of shape (systems,);
         only lists with a text of the system count.
         """
@@ -255,8 +256,9 @@ class _VoteTuner:
 
     def table(self, voting: Vote) -> str:
         """Return a table of the systems: the metric of each alone, the metric of all
-        others, and its votes; then all with equal and with tuned votes. A line says
-        without which systems the vote is significantly better.
+        others, and its votes; then all with equal and with tuned votes. All rows have
+        the decision of the tuned votes, so that votes are the only difference. A line
+        says without which systems the vote is significantly better.
         """
         chooser = self._chooser
         if sum(self._sizes) >= MANY:
@@ -274,7 +276,8 @@ class _VoteTuner:
                     useless.append(name)
                 shown = [self._shown(rate), self._shown(without)]
                 rows.append([name, *shown, f"{votes[name]:.2g}"])
-        equal = self._rate_of(self._equal_vote, chooser)
+        equal_vote = replace(self._equal_vote, decision=voting.decision)
+        equal = self._rate_of(equal_vote, chooser)
         rows.append(["equal votes", self._shown(equal), "", ""])
         rows.append(["tuned votes", self._shown(_rate(self._metric, together)), "", ""])
         table = text(rows)
@@ -337,13 +340,13 @@ def _mixed_in_lists(
 def _rate(metric: Metric, counts: Counts) -> float:
     """Return the error rate of choices (lists, k), in percent.
 
-    It is the metric, or what the metric lacks to 100 if higher values are better; at
-    least `LEAST_RATE`. Without choices it is 100.
+    It is the metric, or what the metric lacks to 100 if higher values are better.
+    Without choices it is 100.
     """
     if not len(counts):
         return 100.0
     value = float(metric.values(counts.sum(axis=0)[None])[0])
-    return max(LEAST_RATE, 100 - value if metric.higher_is_better else value)
+    return 100 - value if metric.higher_is_better else value
 
 
 def _scales(

@@ -35,6 +35,13 @@ class Conversion(options.Lists):
         metavar=f"[{'|'.join(written_formats())}]",
         parse=_format,
     )
+    group_ids: str | None = option(
+        None,
+        "Unite the lists whose ids share a part, such as requests for samples of one"
+        " question: the first group of REGEX (RE2) is the id of the united list.",
+        metavar="REGEX",
+    )
+    """Each text counts, also if it is equal to another."""
     ref_text: str | None = written_file(
         None,
         "Write the references as text, one per line, for `train --text`. Lists are then"
@@ -56,6 +63,8 @@ def command(
     rescore convert test.json --to espnet2 -o decode_test
     rescore convert lists.csv --field text=hyp --field score=logp -o lists.jsonl
 
+    rescore convert batch.jsonl --group-ids '(.*)-[0-9]+' -o samples.jsonl
+
     rescore convert train.json --ref-text sentences.txt
 
     A warning names the data that the new format cannot hold.
@@ -63,6 +72,7 @@ def command(
     if own.to is None:
         for path in own.output:
             check_output(path)
+    inputs.read_options.group_ids = own.group_ids
     lists = inputs.read(own.nbest)
     plan = pipeline.resolve(config, lists, measures=False)
     lists = list(pipeline.expand(plan, lists))

@@ -22,6 +22,7 @@ from rescore.reports.figures import sign
 from rescore.reports.summary import why_all_zero
 from rescore.tuning import Weights
 from rescore.tuning.curves import weight_curve, write_curve
+from rescore.tuning.lists import warn_of_few
 from rescore.tuning.phrases import effective_weights, notes
 
 
@@ -77,6 +78,7 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     warn_of_texts(metric, dev)
     lists = list(pipeline.expand(plan, dev, dev=True))
     weights = pipeline.tune(plan, lists)
+    warn_of_few(lists)
     weights.save(Path(own.output))
     if own.curve:
         with formats.opened(own.curve) as file:

@@ -20,7 +20,7 @@ from rescore.decision.first_pass import FirstPass
 from rescore.decision.rules import Decision, Floats, posteriors
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
-from rescore.nbest import NbestList, in_parts, in_tie_order, ranking, tie_key
+from rescore.nbest import NbestList, in_parts, in_tie_order, ranking
 from rescore.pace import paced
 
 LARGEST = float(np.finfo(np.float64).max)
@@ -95,10 +95,7 @@ class Choice:
         allowed = []
         for nbest in lists:
             kept = candidates(nbest, self.excluded)
-            kept = self.decision.distinct(kept, self.weighted)
-            if self.decision.scale == 0:
-                kept = _samples_in_order(kept)
-            allowed.append(kept)
+            allowed.append(self.decision.distinct(kept, self.weighted))
         return allowed
 
     def texts(self, metric: Metric | None, lists: Sequence[NbestList]) -> list[str]:
@@ -237,11 +234,3 @@ def sorted_by_score(
 def _pairs(nbest: NbestList) -> int:
     """Return the number of pairs of hypotheses of a list."""
     return len(nbest.hypotheses) ** 2
-
-
-def _samples_in_order(nbest: NbestList) -> NbestList:
-    """Return a list of samples in an order that does not depend on the order in which
-    they were drawn: of equals the decision takes the first.
-    """
-    order = sorted(nbest.hypotheses, key=lambda each: (*tie_key(each), each.text))
-    return replace(nbest, hypotheses=order)

@@ -27,6 +27,12 @@ class FirstPass(ABC):
     """The name of this first pass in tables, without an article."""
     subject: ClassVar[str]
     """What decides by this first pass, in a sentence."""
+    enough: ClassVar[int]
+    """Number of lists with references from which on it is worth tuning."""
+    few: ClassVar[str]
+    """What is wrong with a record that is tuned on fewer lists; `%s` is their
+    number.
+    """
 
     @abstractmethod
     def scores(self, nbest: NbestList) -> list[float]:

@@ -1,11 +1,12 @@
 """Several files of one model's lists: parts of a decode with the same ids, or samples
-of other seeds. `--merge` unites the hypotheses of an id over files.
+of other seeds. `--merge` unites the hypotheses of an id over files, and `--group-ids`
+the lists of a file whose ids share a part.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TypeVar
 
 from rescore.columns import Column
 from rescore.errors import OptionError, UserError, counted
+from rescore.formats.id_groups import groups_of_ids
 from rescore.ids import is_part_of_path, plain_id
 from rescore.nbest import Header, Hypothesis, NbestList, tie_key
 
@@ -56,7 +58,7 @@ def merged(lists: Iterable[NbestList]) -> Iterator[NbestList]:
         if first is None:
             known[nbest.id] = nbest
             continue
-        both = _united(first, nbest)
+        both = _united(first, nbest, _once)
         before = len(first.hypotheses) + len(nbest.hypotheses)
         dropped += before - len(both.hypotheses)
         known[nbest.id] = both
@@ -69,6 +71,48 @@ def merged(lists: Iterable[NbestList]) -> Iterator[NbestList]:
         counted(dropped, "equal text"),
     )
     yield from known.values()
+
+
+def grouped(lists: Iterable[NbestList], pattern: str) -> Iterator[NbestList]:
+    """Yield one list for all lists whose ids share a part, such as the samples of a
+    question, with this part as its id. Groups have the order of their first lists, and
+    hypotheses the order of their lists. All lists are read before the first is yielded.
+
+    Equal texts stay: each is a sample.
+
+    Args:
+        lists: The lists.
+        pattern: A regular expression of RE2, whose first group is the part.
+
+    Raises:
+        UserError: The expression is invalid, has no group, or does not match an id; or
+            lists of a group contradict each other.
+    """
+    every = list(lists)
+    ids = [nbest.id for nbest in every]
+    parts = groups_of_ids(ids, pattern, f"--group-ids {pattern}", needs_group=True)
+    groups: dict[str, NbestList] = {}
+    for part, nbest in zip(parts, every, strict=True):
+        if part in groups:
+            groups[part] = _united(groups[part], nbest, _without_ranks)
+        else:
+            groups[part] = replace(nbest, id=part)
+    log.info(
+        "--group-ids unites %s to %s of %s",
+        counted(len(every), "list"),
+        counted(len(groups), "list"),
+        _sizes(groups.values()),
+    )
+    yield from groups.values()
+
+
+def _sizes(lists: Iterable[NbestList]) -> str:
+    """Return how many hypotheses lists have, such as `4 to 5 hypotheses`."""
+    sizes = [len(nbest.hypotheses) for nbest in lists]
+    least, most = min(sizes), max(sizes)
+    if least == most:
+        return counted(most, "hypothesis")
+    return f"{least} to {counted(most, 'hypothesis')}"
 
 
 def _warn_of_alike(ids: Iterable[str]) -> None:
@@ -95,13 +139,22 @@ def _warn_of_alike(ids: Iterable[str]) -> None:
         )
 
 
-def _united(first: NbestList, other: NbestList) -> NbestList:
+def _united(
+    first: NbestList,
+    other: NbestList,
+    kept: Callable[[Sequence[Hypothesis]], list[Hypothesis]],
+) -> NbestList:
     """Return one list of two lists of an utterance.
+
+    Args:
+        first: A list.
+        other: The other list.
+        kept: Returns the hypotheses that stay.
 
     Raises:
         UserError: The lists contradict each other.
     """
-    hypotheses = _once([*first.hypotheses, *other.hypotheses])
+    hypotheses = kept([*first.hypotheses, *other.hypotheses])
     fields = {**other.fields, **first.fields}
     for name, value in other.fields.items():
         if fields[name] != value:  # it says nothing of the utterance
@@ -127,8 +180,12 @@ def _once(hypotheses: Sequence[Hypothesis]) -> list[Hypothesis]:
         known = best.setdefault(hypothesis.text, hypothesis)
         if tie_key(hypothesis) < tie_key(known):
             best[hypothesis.text] = hypothesis
-    # a rank is the place in the list of one file
-    return [replace(hypothesis, rank=None) for hypothesis in best.values()]
+    return _without_ranks(best.values())
+
+
+def _without_ranks(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
+    """Return hypotheses without ranks, which are places in the list of one file."""
+    return [replace(hypothesis, rank=None) for hypothesis in hypotheses]
 
 
 def _agreed(

@@ -26,7 +26,7 @@ from rescore.formats.first_pass import (
     is_mean,
 )
 from rescore.formats.folders import with_files_of_folders
-from rescore.formats.merging import merged
+from rescore.formats.merging import grouped, merged
 from rescore.formats.objects import COMMAS, TABS, first_record
 from rescore.formats.references import (
     References,
@@ -153,6 +153,8 @@ def iterate(
     seen = _Ids(merge)
     understood = understood or Understood(paths)
     lists = _each(paths, format_name, s2s, strict, options, told, seen, understood)
+    if options and options.group_ids:
+        lists = grouped(lists, options.group_ids)
     if merge:
         return merged(lists)
     return lists

@@ -8,6 +8,7 @@ first words of a text are ids, is the answer of `rescore.formats.ids`.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -530,7 +531,10 @@ class TextFile:
         is_any_known = bool(pairing.found)
         kind = "ids are" if self.by_id is not None else "lines begin with ids"
         if not is_any_known:
-            pairing.check(self._noun, kind, OR_WORDS if self.by_id is None else "")
+            advice = OR_WORDS if self.by_id is None else ""
+            if _are_samples(pairing):
+                advice = OR_SAMPLES
+            pairing.check(self._noun, kind, advice)
         elif not may_lack:
             pairing.check(
                 self._noun, kind, OR_LEAVE_OUT if self.is_of_references else OR_REMOVE
@@ -616,10 +620,22 @@ IN_ORDER = "lines in order"
 """The form of lines without ids, in the line about each set (`Understood`)."""
 OR_WORDS = "; give both the same ids, or --ref-format plain if these are words"
 """What to do if the first words of lines look like ids that nobody knows."""
+OR_SAMPLES = "; unite the samples of each: rescore convert --group-ids '(.*)[-_][0-9]+'"
+"""What to do if ids have the number of a sample behind the id of a reference."""
 OR_REMOVE = "; add them, or give lists of the other utterances alone"
 """What to do if some utterances have a source text, and others have none."""
 OR_LEAVE_OUT = "; add them, or leave these utterances out: --allow-missing"
 """What to do if some utterances have a reference, and others have none."""
+
+
+def _are_samples(pairing: Pairing) -> bool:
+    """Return whether each of our ids is an id of the other side and a number."""
+    known = set(pairing.theirs.ids or ())
+    parts = [_NUMBERED.fullmatch(name) for name in pairing.ours.ids or ()]
+    return bool(parts) and all(part and part[1] in known for part in parts)
+
+
+_NUMBERED = re.compile(r"(.+)[-_][0-9]+", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -397,6 +397,10 @@ class ReadOptions(OptionValues):
     """
     several: bool = False
     """Whether several inputs are read together: ids may need the names of files."""
+    group_ids: str | None = None
+    """The expression whose first group is the part of ids that the samples of a list
+    share (`rescore.formats.merging.grouped`).
+    """
     beside: Sequence[str] = ()
     """Further inputs that are read with these options: an option that their readers
     take has a meaning in this call.

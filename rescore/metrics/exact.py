@@ -9,6 +9,7 @@ import numpy as np
 
 from rescore.metrics.base import Counts, Metric, PairLosses, Places, Values
 from rescore.metrics.normalise import NormalisedWords, Normaliser, paired_words
+from rescore.metrics.numbers import decimal
 
 EQUAL, TEXTS = range(2)
 """The columns of statistics."""
@@ -18,7 +19,7 @@ class ExactMatch(Metric):
     """Share of texts whose words equal those of one of their references, in percent.
 
     Where answers are taken out of texts (`Normaliser.answer`), a text without an answer
-    equals no text.
+    equals no text, and answers that are numbers are equal if their values are.
     """
 
     name = "exact"
@@ -33,7 +34,15 @@ class ExactMatch(Metric):
 
     @property
     def settings(self) -> dict[str, str]:
-        return self.words.settings | {"tok": self.words.unit}
+        settings = self.words.settings
+        if self._takes_answers:
+            settings = settings | {"num": "decimal"}
+        return settings | {"tok": self.words.unit}
+
+    @property
+    def _takes_answers(self) -> bool:
+        """Whether answers are taken out of texts."""
+        return self.words.answer is not None
 
     def statistics(
         self, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
@@ -53,13 +62,20 @@ class ExactMatch(Metric):
         start = 0
         for row, words, texts in zip(rows, ours, references, strict=True):
             end = start + len(texts)
-            row[EQUAL] = self._counts(words) and words in right[start:end]
+            known = map(self._value, right[start:end])
+            row[EQUAL] = self._counts(words) and self._value(words) in known
             start = end
         return rows
 
     def _counts(self, words: Sequence[str]) -> bool:
         """Return whether words may equal others: no answer equals nothing."""
-        return bool(words) or self.words.answer is None
+        return bool(words) or not self._takes_answers
+
+    def _value(self, words: Sequence[str]) -> tuple[str, ...]:
+        """Return what is compared of words: the value of an answer that is a number."""
+        if self._takes_answers and len(words) == 1:
+            return (decimal(words[0]),)
+        return tuple(words)
 
     def values(self, sums: Counts) -> Values:
         return np.asarray(100.0 * sums[:, EQUAL] / np.maximum(sums[:, TEXTS], 1))
@@ -77,7 +93,7 @@ class ExactMatch(Metric):
         numbers: dict[tuple[str, ...], int] = {}
         of_texts = []
         for words in map(self.words, texts):
-            of_texts.append(numbers.setdefault(tuple(words), len(numbers)))
+            of_texts.append(numbers.setdefault(self._value(words), len(numbers)))
         kind = np.array(of_texts)
         counts = np.array([self._counts(words) for words in numbers])[kind]
 

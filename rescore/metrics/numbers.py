@@ -146,6 +146,35 @@ def without_commas(text: str) -> str:
     return _THOUSANDS.sub(lambda match: match[0].replace(",", ""), text)
 
 
+_DECIMAL = re.compile(r"([-+\u2212]?)\$?([-+\u2212]?)([0-9]*)(?:\.([0-9]*))?")
+
+
+def decimal(word: str) -> str:
+    """Return a decimal number in one way of writing; another word as it is.
+
+    Commas between thousands, a dollar sign, a plus, zeros around the digits, and a
+    point at the end say nothing.
+
+    Args:
+        word: The word.
+
+    Example:
+        >>> decimal("$1,200.50"), decimal("-.50"), decimal("12."), decimal("50%")
+        ('1200.5', '-0.5', '12', '50%')
+    """
+    match = _DECIMAL.fullmatch(without_commas(word))
+    if match is None:
+        return word
+    before, after, whole, fraction = match.groups(default="")
+    if not whole + fraction or (before and after):
+        return word
+    number = whole.lstrip("0") or "0"
+    if fraction.rstrip("0"):
+        number += f".{fraction.rstrip('0')}"
+    is_negative = before + after in ("-", "\u2212") and number != "0"
+    return f"-{number}" if is_negative else number
+
+
 def with_minus(text: str) -> str:
     """Return a text with U+2212 for each minus sign, which tells it from a hyphen.
 

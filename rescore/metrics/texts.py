@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import replace
@@ -77,21 +78,38 @@ def _tell_answers(metric: Metric, lists: Sequence[NbestList]) -> None:
         return
     references, texts = _references_and_texts(lists)
     answer = Normaliser(answer=words.answer)
-    absent = sum(not answer(text) for text in texts)
-    wrong = sum(not answer(text) for text in references)
+    absent = [text for text in texts if not answer(text)]
+    wrong = [text for text in references if not answer(text)]
     if not absent and not wrong:
         return
     message = (
-        f"--answer {words.answer}: {absent:,} of {counted(len(texts), 'text')} and"
-        f" {wrong:,} of {counted(len(references), 'reference')} have no match: their"
-        " answer is empty"
+        f"--answer {words.answer}: {len(absent):,} of {counted(len(texts), 'text')} and"
+        f" {len(wrong):,} of {counted(len(references), 'reference')} have no match:"
+        " their answer is empty"
     )
+    if absent:
+        message += f"; a text without a match: {_end_of(absent[0])}"
     if wrong:
-        message += (
-            "; give an expression that matches the references, too, such as"
-            r" '#### (.*)|^(-?[\d.,]*\d)$' for references that are numbers"
-        )
+        message += f"; a reference without a match: {_end_of(wrong[0])}"
+        with_numbers = words.answer + PLAIN_NUMBER
+        if all(map(Normaliser(answer=with_numbers), wrong)):
+            advised = shlex.quote(with_numbers)
+            message += f"; for references that are plain numbers, give {advised}"
     log.warning("%s%s", lists[0].header.prefix, message)
+
+
+PLAIN_NUMBER = r"|^(-?[\d.,]*\d)$"
+"""An alternative of --answer for texts that are a number without a mark."""
+SHOWN = 60
+"""Characters of a text in a message, at most."""
+
+
+def _end_of(text: str) -> str:
+    """Return a text for a message in one line: its end, where answers are."""
+    text = " ".join(text.split())
+    if len(text) > SHOWN:
+        return f"'...{text[-SHOWN:]}'"
+    return f"'{text}'"
 
 
 def _warn_of_mismatch(metric: Metric, lists: Sequence[NbestList]) -> None:

@@ -19,12 +19,13 @@ import numpy as np
 from msgspec import Meta
 
 from rescore.errors import UserError, listed
+from rescore.formats.id_groups import groups_of_ids
 from rescore.formats.ids import Side, paired
 from rescore.formats.text import table
 from rescore.metrics import Metric, value
 from rescore.metrics.base import Counts, text_statistics
 from rescore.metrics.cached import remembered
-from rescore.metrics.folds import SPEAKER, groups_of_ids
+from rescore.metrics.folds import SPEAKER
 from rescore.nbest import NbestList
 from rescore.parts import STYLES
 from rescore.reports.markup import html

@@ -22,6 +22,7 @@ from rescore.columns import (
 from rescore.correlations import pearson, varies
 from rescore.dataset import FEWEST, Dataset
 from rescore.decision import Decision
+from rescore.decision.first_pass import class_of_records
 from rescore.errors import UserError, counted
 from rescore.formats.first_pass import is_by_order
 from rescore.metrics.base import Metric, list_statistics
@@ -29,6 +30,10 @@ from rescore.nbest import Header, NbestList, expansion_columns
 
 log = logging.getLogger(__name__)
 
+ENOUGH = 100
+"""Lists with references below which a gain is often too small to tell from chance."""
+FEW = "weights and scales that are tuned on %s vary much by chance"
+"""What is wrong with weights that are tuned on fewer lists."""
 SURE = 3.0
 """Standard errors by which the correlation of a column with errors is above 0."""
 SCALE_RATIO = 5.0
@@ -313,6 +318,25 @@ def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> Non
             len(lists),
             shared[0],
         )
+
+
+def warn_of_few(lists: Sequence[NbestList]) -> None:
+    """Warn of lists that are too few to tune on.
+
+    Args:
+        lists: The lists that weights, or the first pass of several systems, are tuned
+            on.
+    """
+    header = Dataset.of(lists).header
+    few = FEW
+    enough = ENOUGH
+    if header.systems:
+        first_pass = class_of_records()
+        few = first_pass.few
+        enough = first_pass.enough
+    if len(lists) < enough:
+        told = few % counted(len(lists), "list")
+        log.warning("%s%s; tune on %d lists or more", header.prefix, told, enough)
 
 
 def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:

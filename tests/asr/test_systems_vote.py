@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from rescore import formats, pipeline
 from rescore.asr.features import MERGED, RESPELLED
 from rescore.asr.mixture import Mixture, applied, mixed, named
 from rescore.asr.recombine import recombine
+from rescore.asr.rover import NO_WORD
 from rescore.asr.systems import combined, system_names
 from rescore.asr.vote_tuning import Vote, _mixed_in_lists, _VoteTuner
 from rescore.columns import FIRST_PASS_ORIGIN, Role
@@ -356,6 +358,7 @@ def test_commands_agree(rescore: Run, tmp_path: Path) -> None:
     told = rescore(
         "tune", "dev.jsonl", "--decide", "rover", "-o", "w2.json"
     ).stderr.splitlines()
+    assert sum("tune on 200 lists or more" in line for line in told) == 1
     assert told[0].endswith("the systems, on the 60 lists that votes are tuned on:")
     assert (
         told[1].split() == ["WER", "without", "it", "votes"]
@@ -651,6 +654,24 @@ def test_a_system_is_left_out_where_this_is_significantly_better() -> None:
         votes = replace(equal, votes=dict.fromkeys(names, 1.0))
         table = _VoteTuner(ErrorRate(), lists, decision).table(Vote(votes, decision))
         assert table.splitlines()[-1] == expected
+
+
+@pytest.mark.parametrize("no_word", NO_WORD)
+def test_rows_of_the_dev_table_differ_in_votes_alone(no_word: float) -> None:
+    """Equal votes have the tuned factor of no word, too: it decides each list, in which
+    two of four systems have a word more.
+    """
+    every = {}
+    outputs = {"a": "an old owl", "b": "an old owl", "c": "an owl", "d": "an owl"}
+    for name, text in outputs.items():
+        every[name] = lists(("u", {text: 0.0}), references=("an old owl",))
+    both = list(combined(every, Normaliser()))
+    tuner = _VoteTuner(ErrorRate(), both, Decision("rover", 1.0))
+    equal = Mixture(dict.fromkeys(every, 1.0))
+    table = tuner.table(Vote(equal, Decision("rover", 1.0, {"no_word": no_word})))
+    rows = dict(re.findall(r"^(equal votes|tuned votes) +(\S+)", table, re.MULTILINE))
+    assert rows["equal votes"] == rows["tuned votes"]
+    assert rows["tuned votes"] == ("0.00" if no_word < 1 else "33.33")
 
 
 def test_the_first_of_two_systems_decides(rescore: Run) -> None:

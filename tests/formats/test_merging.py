@@ -6,6 +6,7 @@ refused.
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -168,3 +169,75 @@ def test_the_figures_are_those_of_the_united_lists(rescore: Run) -> None:
     assert done.returncode == 0, done.stderr
     whole = rescore("run", "all.jsonl")
     assert whole.stdout and whole.stdout == rescore(*paths, "--merge").stdout
+
+
+SAMPLES = (
+    ("q-2-0", "b"),
+    ("q-1-0", "a"),
+    ("q-1-1", "a"),
+    ("q-2-1", "c"),
+    ("q-1-10", "d"),
+    ("q-10-0", "e"),
+)
+"""An answer for each request; two questions are not in order."""
+
+
+def batch(rows: tuple[tuple[str, str], ...], logprob: float | None) -> str:
+    """The output file of an OpenAI batch."""
+    lines = []
+    for place, (name, text) in enumerate(rows):
+        choice: dict[str, Any] = {"message": {"content": text}}
+        if logprob is not None:
+            choice["logprobs"] = {"content": [{"logprob": logprob - place}]}
+        response = {"status_code": 200, "body": {"choices": [choice]}}
+        lines.append(json.dumps({"custom_id": name, "response": response}))
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("logprob", [None, -1.5])
+@pytest.mark.parametrize("rows", [SAMPLES, SAMPLES[::-1]])
+def test_samples_of_a_question_are_one_list(
+    rows: tuple[tuple[str, str], ...], logprob: float | None, rescore: Run
+) -> None:
+    """Each text stays, with its score; a rank of a request is no score."""
+    Path("b.jsonl").write_text(batch(rows, logprob))
+    Path("gold").write_text("q-1 a\nq-2 b\nq-10 e\n")
+    typed = ("--group-ids", r"(.*)-\d+", "--ref", "gold", "-o", "s.jsonl")
+    done = rescore("convert", "b.jsonl", *typed)
+    assert done.returncode == 0, done.stderr
+    assert "unites 6 lists to 3 lists of 1 to 3 hypotheses" in done.stderr
+    lists = read("s.jsonl")
+    assert [(one.id, one.references) for one in lists] == [
+        ("q-1", ("a",)),
+        ("q-2", ("b",)),
+        ("q-10", ("e",)),
+    ]
+    texts = [[one.text for one in nbest.hypotheses] for nbest in lists]
+    assert texts == [["a", "a", "d"], ["b", "c"], ["e"]]
+    scores = {one.scores["s2s"] for nbest in lists for one in nbest.hypotheses}
+    assert scores == ({0.0} if logprob is None else {-1.5 - n for n in range(6)})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("(.*)-(", "'(.*)-(' is not a regular expression of RE2"),
+        (".*", "the expression has no group"),
+        ("(a+)+$", "utterance q-1-0: --group-ids (a+)+$ does not match it"),
+    ],
+)
+def test_an_expression_that_groups_nothing_is_refused(
+    pattern: str, message: str, rescore: Run
+) -> None:
+    Path("b.jsonl").write_text(batch(SAMPLES, None))
+    done = rescore("convert", "b.jsonl", "--group-ids", pattern, "-o", "s.jsonl")
+    assert_one_line_error(done, message)
+
+
+def test_references_of_questions_say_how_samples_are_united(rescore: Run) -> None:
+    Path("b.jsonl").write_text(batch(SAMPLES, None))
+    for texts, told in (("q-1 a\nq-2 b\nq-10 e\n", True), ("q-1 a\nq-2 b\n", False)):
+        Path("gold").write_text(texts)
+        done = rescore("eval", "b.jsonl", "--ref", "gold")
+        assert done.returncode == 2
+        assert ("convert --group-ids '(.*)[-_][0-9]+'" in done.stderr) == told

@@ -638,6 +638,7 @@ SCENARIOS: dict[str, dict[str, str]] = {
         "compare": ("! test.jsonl seed.jsonl --dev dev.jsonl --lm ngram:one | --merge"),
         "correlate": "! test.jsonl seed.jsonl --lm ngram:one -o x.json | --merge",
     },
+    "--group-ids": {"*": "| --group-ids (.).*"},
     "--acoustic-scale": {"*": "| --acoustic-scale 2"},
     "--nbest-size": {"*": "| --nbest-size 2"},
     "--lenpen": {"*": "| --lenpen 2"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,6 +71,80 @@ def test_no_answer_is_never_right() -> None:
     )
 
 
+EQUAL_NUMBERS = (
+    ("12.5", "12.50", "+12.5", "$12.5", "012.500"),
+    ("1000", "1,000", "1,000.00", "$1,000", "1000."),
+    ("-3", "\u22123", "-$3", "$-3.0", "-3."),
+    ("0", "-0", "0.0", ".0", "00"),
+    ("100000", "1,00,000", "100,000"),
+    ("0.1", ".1", ".10"),
+    (f"1{'0' * 40}.1", f"1{'0' * 40}.10"),
+    (f"1{'0' * 40}.2",),
+    ("50%",),
+    ("50",),
+    ("5.0.0",),
+    ("1,5",),
+    ("15",),
+    ("1/2",),
+    ("--3",),
+    (".",),
+    ("$",),
+    ("abc",),
+    ("3 4",),
+    ("34",),
+)
+"""Each row has the ways to write one answer."""
+
+
+def test_answers_that_are_equal_numbers_are_equal() -> None:
+    """Without --answer, texts are compared as they are written."""
+    metric = ExactMatch(normaliser=Normaliser(answer="#(.*)"))
+    plain = ExactMatch()
+    every = [(row, f"#{text}") for row in EQUAL_NUMBERS for text in row]
+    texts = [text for _, text in every]
+    places = np.arange(len(texts))
+    losses = metric.pair_losses(texts)(places, places)
+    for place, (row, text) in enumerate(every):
+        equal = [other == row for other, _ in every]
+        assert (losses[place] == 0).tolist() == equal, text
+        rows = metric.statistics(texts, [(text,)] * len(texts))
+        assert rows[:, 0].tolist() == equal, text
+        as_written = plain.statistics(texts, [(text,)] * len(texts))
+        assert as_written[:, 0].sum() == 1, text
+    assert metric.settings["num"] == "decimal" and "num" not in plain.settings
+
+
+@pytest.mark.parametrize("number", [4, 1, 0])
+def test_a_text_without_an_answer_is_shown(number: int, rescore: Run) -> None:
+    """The advice keeps the user's expression, and works for all references."""
+    long = "They think about it again and again, " * 3
+    requests = [
+        (f"r-{n}", [f"It is #### {n}", f"{long}so I give up"]) for n in range(4)
+    ]
+    Path("b.jsonl").write_text(batch(requests))
+    gold = [f"r-{n} {'' if n < number else '#### '}{n}\n" for n in range(4)]
+    Path("gold").write_text("".join(gold))
+    typed = ["eval", "b.jsonl", "--ref", "gold", "--metric", "exact", "--answer"]
+    done = rescore(*typed, ANSWER)
+    assert "4 of 8 texts" in done.stderr
+    assert " again, so I give up'" in done.stderr and long not in done.stderr
+    assert (": '0'" in done.stderr) == (number > 0)
+    advised = re.search(r"plain numbers, give '(.*)'$", done.stderr, re.MULTILINE)
+    assert bool(advised) == (number > 0)
+    if advised:
+        assert advised[1].startswith(f"{ANSWER}|")
+        assert "100.00" in rescore(*typed, advised[1]).stdout
+
+
+def test_no_advice_is_given_that_does_not_help(rescore: Run) -> None:
+    Path("b.jsonl").write_text(batch([("r-1", ["#### 3"]), ("r-2", ["#### 4"])]))
+    Path("gold").write_text("r-1 3\nr-2 four\n")
+    typed = ["eval", "b.jsonl", "--ref", "gold", "--metric", "exact", "--answer"]
+    done = rescore(*typed, ANSWER)
+    assert "a reference without a match: '3'" in done.stderr
+    assert "plain numbers" not in done.stderr
+
+
 def test_losses_of_pairs_are_those_of_statistics() -> None:
     texts = ["#a", "x #a", "#b", "none", "no"]
     metric = ExactMatch(normaliser=Normaliser(answer="#(.*)"))
@@ -99,7 +174,38 @@ def test_mbr_is_the_majority_vote() -> None:
             metric, [nbest]
         )
         if votes:
-            assert votes[chosen.partition("#")[2]] == max(votes.values())
+            most = [name for name in votes if votes[name] == max(votes.values())]
+            assert chosen.partition("#")[2] == most[0]
+
+
+ORDERS = (("z #1", "a #2", "m #1", "b #2"), ("b #2", "m #1", "z #1", "a #2"))
+"""Two answers with two votes each."""
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("scale", [0.0, 0.5])
+@pytest.mark.parametrize("decide", ["mbr", "rover"])
+def test_of_equal_majorities_the_first_in_the_file_wins(
+    decide: str, scale: float, order: Sequence[str]
+) -> None:
+    """The samples have equal scores, so the scale changes nothing."""
+    metric = ExactMatch(normaliser=Normaliser(answer="#(.*)"))
+    texts = list(order)
+    if decide == "rover":  # it votes on words
+        metric = ExactMatch()
+        texts = [text.partition("#")[2] for text in order]
+    nbest = NbestList("u", [Hypothesis(text, {"s2s": -2.5}) for text in texts])
+    choice = Choice({"s2s": 1.0}, decision=Decision(decide, scale))
+    assert choice.texts(metric, [nbest]) == texts[:1]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_of_equal_majorities_the_better_score_wins(order: Sequence[str]) -> None:
+    metric = ExactMatch(normaliser=Normaliser(answer="#(.*)"))
+    scores = {"z #1": -3.0, "a #2": -4.0, "m #1": -2.0, "b #2": -1.0}
+    nbest = NbestList("u", [Hypothesis(text, {"s2s": scores[text]}) for text in order])
+    choice = Choice({"s2s": 1.0}, decision=Decision("mbr", 0.0))
+    assert choice.texts(metric, [nbest]) == ["b #2"]
 
 
 def test_an_answer_is_a_regular_expression(rescore: Run, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from rescore import formats
 from rescore.asr.agreement import Agreement, Estimate
 from rescore.asr.combine import combine
 from rescore.asr.measured import closest_readings
-from rescore.asr.mixture import system_texts
+from rescore.asr.mixture import Mixture, system_texts
 from rescore.asr.outputs import (
     read_each,
     read_table_of_systems,
@@ -157,7 +157,7 @@ def _tell_how_to_tune(
     if any(is_piece_of(nbest.id, nbest.recording or "") for nbest in lists[:1]):
         size = "a recording (give its outputs alone)"
     else:
-        size = f"{ENOUGH} utterances"
+        size = f"{Mixture.enough} utterances"
         typed.append("--allow-missing")
     log.info(
         "without references it is not certain which votes are best; to tune them on"
@@ -243,10 +243,6 @@ def _cells(estimate: Estimate | None) -> list[str]:
     return [f"{estimate.rate:.1f}", f"{estimate.low:.1f}-{estimate.high:.1f}"]
 
 
-ENOUGH = 200
-"""Utterances with references for which tuned votes are about as good as votes by
-agreement, or better, on all sets of docs/results/combine.md.
-"""
 UNSEEN = (
     "errors that systems share are not seen: error rates are usually higher than the"
     " estimates and their intervals"
