@@ -151,7 +151,7 @@ def read(
     if audio:
         recordings = list(map(str, _several(audio)))
         return list(with_audio(lists, recordings, allow_missing))
-    return lists
+    return list(lists)
 
 
 def _is_text(value: object) -> bool:

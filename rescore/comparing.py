@@ -290,7 +290,7 @@ class _Experiments:
         """
         if asked is None or asked == comparison.ABOVE:
             return asked
-        several = bool(Dataset.of(self._lists).header.systems)
+        several = Dataset.of(self._lists).header.by_systems
         baseline = baseline_of(several)
         names = {baseline: baseline}
         for one in self._experiments():

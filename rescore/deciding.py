@@ -132,7 +132,7 @@ def warn_of_repeated_texts(lists: Iterable[NbestList], choice: Choice) -> bool:
         choice: What decides.
     """
     for nbest in lists:
-        if nbest.header.systems:  # each text counts for its system
+        if nbest.header.by_systems:  # each text counts for its system
             continue
         if choice.decision.scale == 0 or is_by_order(nbest):
             continue  # there are no scores, or none that counts

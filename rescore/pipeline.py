@@ -331,7 +331,7 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
                 tuning.source,
                 bonus.option,
             )
-    if not dataset.header.systems:  # these warn of their best system
+    if not dataset.header.by_systems:  # these warn of their best system
         _warn_of_decision(plan.metric, weights)
     return weights
 
@@ -462,7 +462,7 @@ def rerank(
         texts: Whether texts are chosen, as in `decide_stream`.
     """
     first, stream = first_lists(lists)
-    if Dataset.of(first).header.systems:
+    if Dataset.of(first).header.by_systems:
         first = list(stream)  # their first pass follows from all lists
         stream = iter(first)
     plan = resolve(config, first, weights=weights)

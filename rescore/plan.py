@@ -433,7 +433,7 @@ class _Resolver:
         if self._config.decide is None:
             check_decision(self._config, decision.name)  # weights may have chosen it
         if decision.lacks_scale and not at.tunes and at.lists:
-            if not at.lists.header.systems:
+            if not at.lists.header.by_systems:
                 name = f"--decide {decision.name}"
                 raise UserError(
                     f"{name} needs a scale: --scale NUMBER, --weights of rescore tune"
@@ -597,7 +597,7 @@ class _Resolver:
         at = self._at
         if at.weighted or self._config.columns or at.lists:
             return
-        if at.tuning_lists.header.systems:  # their first pass is tuned
+        if at.tuning_lists.header.by_systems:  # their first pass is tuned
             return
         if at.tuning_lists:
             raise UserError(

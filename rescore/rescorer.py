@@ -216,7 +216,7 @@ class Rescorer:
             if fault := _lacked(name, plan, columns, self._config.force_weights):
                 raise UserError(fault)
 
-    def _calibrate(self, dev: list[NbestList]) -> Any:
+    def _calibrate(self, dev: Dataset) -> Any:
         plan = self._plan(dev)
         suited(plan.weights, dev, self._config.force_weights)
         return parts.resolve(CONFIDENCES).calibrated(plan, dev)

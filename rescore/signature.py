@@ -46,7 +46,13 @@ from urllib.parse import quote, unquote
 
 from rescore.columns import Column
 from rescore.errors import UserError
-from rescore.nbest import NbestList, content_hash, content_key, hash_of_set
+from rescore.nbest import (
+    NbestList,
+    content_hash,
+    content_key,
+    first_of_each_header,
+    hash_of_set,
+)
 from rescore.parts import BEST
 from rescore.version import VERSION
 
@@ -204,13 +210,8 @@ def column_records(
             other lists.
     """
     columns: dict[str, Column] = {}
-    last = None
-    for nbest in lists:
-        # The lists of a file share one record.
-        if nbest.header.records is last:
-            continue
-        last = nbest.header.records
-        for name, column in last.items():
+    for nbest in first_of_each_header(lists):
+        for name, column in nbest.header.records.items():
             if name not in weights or not column.fingerprint:
                 continue
             known = columns.setdefault(name, column)

@@ -442,7 +442,7 @@ class Rover(DecisionRule):
         texts = []
         for nbest in lists:
             texts.append([hypothesis.text for hypothesis in nbest.hypotheses])
-        usual = KEPT if Dataset.of(lists).header.systems else 1.0
+        usual = KEPT if Dataset.of(lists).header.by_systems else 1.0
         times = []
         for nbest in lists:
             times.append([hypothesis.times for hypothesis in nbest.hypotheses])

@@ -112,12 +112,13 @@ def _read_output(
             lists = with_sources(lists, sources, warnings, allow_missing, understood)
         understood.tell()
     else:
-        lists = read(
+        dataset = read(
             [path] if source.is_folder else [source],
             references=files,
             need_references=True,
             **options,
         )
+        lists = list(dataset)
         if options.get("s2s", FIRST_PASS) == FIRST_PASS:
             lists = [as_first_pass(nbest) for nbest in lists]
     return lists

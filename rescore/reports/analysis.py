@@ -278,10 +278,10 @@ def outlook(
     )
     dataset = Dataset.of(lists)
     if not result.possible:
-        by_votes = bool(dataset.header.systems) and not result.has_lm
+        by_votes = dataset.header.by_systems and not result.has_lm
         result = replace(result, by_votes=by_votes)
         return replace(result, next=_step_without_choice(metric, result, dataset))
-    if dataset.header.systems and not result.has_lm:
+    if dataset.header.by_systems and not result.has_lm:
         result = replace(result, by_votes=True)
         step = analysis_of_systems().next_step(result, weights)
         return replace(result, next=step)
@@ -309,7 +309,7 @@ def _step_without_choice(metric: Metric, outlook: Outlook, lists: Dataset) -> st
     if outlook.first_pass == perfect:
         return "nothing: the first pass has no errors"
     more = "more hypotheses, such as by score --recombine 20"
-    if lists.header.systems:
+    if lists.header.by_systems:
         more = "one more system"
     return f"{more}: no list has a better text than the first pass"
 
@@ -377,7 +377,7 @@ def _next_step(outlook: Outlook, lists: Dataset, instead: str) -> str:
             f"another LM, closer to these texts: {100 * (1 - outlook.share):.0f} % of"
             " the possible gain is left"
         )
-    if lists.header.systems:
+    if lists.header.by_systems:
         return "one more system: this LM does its part"
     return "more hypotheses, such as by score --recombine 20: this LM does its part"
 

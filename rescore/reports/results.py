@@ -178,7 +178,7 @@ def evaluate(
 
     results.details = rows
     beside = None
-    if metrics and Dataset.of(lists).header.systems:
+    if metrics and Dataset.of(lists).header.by_systems:
         beside = tables_of_systems().measured(objective, decided)
     for each in metrics:
         signature = sign(each, lists, weights, test, objective, has_folds)

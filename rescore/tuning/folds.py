@@ -132,7 +132,7 @@ def harmless(
     tuned.remove(FIRST_PASS)
     is_used = any(any(map(each.weighs, tuned)) for each in weights_of_folds)
     header = Dataset.of(lists).header
-    if header.systems or not (options.bagging and is_used):
+    if header.by_systems or not (options.bagging and is_used):
         return HeldOut(weights, result)
     costs: list[str] = []
     if options.given:

@@ -117,7 +117,7 @@ def tune_weights(
     weights = _searched(metric, lists, columns, options, tuning)
     weights = _without_influence(metric, lists, columns, weights)
     _warn_of_order(weights, lists)
-    if tuning.held_out or Dataset.of(lists).header.systems:
+    if tuning.held_out or Dataset.of(lists).header.by_systems:
         return weights
     toolkit = toolkit_score(lists, columns)
     return replace(weights, tuning=replace(weights.tuning, toolkit=toolkit))
@@ -154,7 +154,7 @@ def _searched(
         tuning: The record of the lists.
         is_first: Whether the search tells what it finds; a second one is silent.
     """
-    if not Dataset.of(lists).header.systems:
+    if not Dataset.of(lists).header.by_systems:
         return Tuner(metric, lists, columns, tuning, options, None, is_first).tune()
 
     def fitted(
