@@ -304,13 +304,14 @@ def tune(
         UserError: There is no list; a list has no reference, or lacks a column.
     """
     from rescore import border, pipeline
+    from rescore.dataset import Dataset
     from rescore.metrics.texts import warn_of_texts
 
     config = border.checked_config("tune", metric, decision, columns=columns, **options)
     every = border.checked_lists("tune", lists)
     made = pipeline.resolve(config, dev=every)
     warn_of_texts(made.metric, every)
-    return pipeline.tune(made, list(pipeline.expand(made, every, dev=True)))
+    return pipeline.tune(made, Dataset(pipeline.expand(made, every, dev=True)))
 
 
 def rerank(
@@ -557,6 +558,7 @@ def _error_rate(
     name: str, reference: str | Sequence[str], hypothesis: str | Sequence[str]
 ) -> float:
     from rescore.border import checked_texts
+    from rescore.dataset import Dataset
     from rescore.metrics import choose_metric, list_statistics, total, value
     from rescore.metrics.base import check_measurable
 
@@ -575,10 +577,10 @@ def _error_rate(
     if not references:
         raise UserError(f"{name}: no reference; give one or several")
     pairs = enumerate(zip(hypotheses, references, strict=True))
-    lists = [
+    lists = Dataset(
         NbestList(str(number), [Hypothesis(text)], (expected,))
         for number, (text, expected) in pairs
-    ]
+    )
     metric = choose_metric(name, lists).for_reports
     check_measurable(metric, lists, "there is no error rate")
     return value(metric, total(list_statistics(metric, lists), [0] * len(lists)))

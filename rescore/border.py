@@ -298,7 +298,7 @@ def check_number(function: str, what: str, value: Any) -> None:
 
 
 def as_weights(
-    given: Weights | Mapping[str, float] | float | None, lists: Sequence[NbestList]
+    given: Weights | Mapping[str, float] | float | None, lists: Dataset
 ) -> Weights:
     """Return weights from what a user may give.
 
@@ -326,7 +326,7 @@ def as_weights(
             " (rescore.load_weights reads a file), a dictionary of columns, or one"
             " number"
         )
-    columns = Dataset.of(lists).model_columns
+    columns = lists.model_columns
     if len(columns) != 1:
         raise UserError(
             f"one number is the weight of one LM, but the lists have {len(columns)}:"

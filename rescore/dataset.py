@@ -239,3 +239,7 @@ class Dataset(Sequence[NbestList]):
             return []
         names = self[0].column_names
         return [name for name in names if self.header.role(name) in roles]
+
+
+NO_LISTS = Dataset()
+"""A set without lists."""

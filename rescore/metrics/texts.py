@@ -9,9 +9,10 @@ from __future__ import annotations
 import logging
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from rescore.dataset import Dataset
 from rescore.errors import counted
 from rescore.metrics.base import SESSION, Metric
 from rescore.metrics.normalise import UNSPACED, Normaliser
@@ -27,7 +28,7 @@ has no blanks between words.
 """
 
 
-def warn_of_texts(metric: Metric, lists: Sequence[NbestList]) -> None:
+def warn_of_texts(metric: Metric, lists: Dataset) -> None:
     """Log a warning if the letters, the words or the tokenisation of texts and
     references are not as a metric takes them.
 
@@ -41,7 +42,7 @@ def warn_of_texts(metric: Metric, lists: Sequence[NbestList]) -> None:
     _warn_of_case(metric, some)
     _warn_of_marks(metric, some)
     _warn_of_unspaced(metric, some)
-    referred = [nbest for nbest in some if nbest.references]
+    referred = lists.with_lists(nbest for nbest in some if nbest.references)
     if referred:
         _warn_of_forms(metric, referred)
         _warn_of_blanks(metric, referred)
@@ -60,7 +61,7 @@ def _said(metric: Metric, nbest: NbestList) -> NbestList:
     return replace(nbest, hypotheses=hypotheses, references=references)
 
 
-def _references_and_texts(lists: Sequence[NbestList]) -> tuple[list[str], list[str]]:
+def _references_and_texts(lists: Iterable[NbestList]) -> tuple[list[str], list[str]]:
     """Return all references of lists, and the texts of all hypotheses."""
     references: list[str] = []
     texts: list[str] = []
@@ -70,7 +71,7 @@ def _references_and_texts(lists: Sequence[NbestList]) -> tuple[list[str], list[s
     return references, texts
 
 
-def _tell_answers(metric: Metric, lists: Sequence[NbestList]) -> None:
+def _tell_answers(metric: Metric, lists: Dataset) -> None:
     """Log how many texts and references have no answer, where answers are compared."""
     words = metric.words
     if words is None or words.answer is None:
@@ -91,15 +92,15 @@ def _tell_answers(metric: Metric, lists: Sequence[NbestList]) -> None:
             "; give an expression that matches the references, too, such as"
             r" '#### (.*)|^(-?[\d.,]*\d)$' for references that are numbers"
         )
-    log.warning("%s%s", lists[0].header.prefix, message)
+    log.warning("%s%s", lists.header.prefix, message)
 
 
-def _warn_of_mismatch(metric: Metric, lists: Sequence[NbestList]) -> None:
+def _warn_of_mismatch(metric: Metric, lists: Dataset) -> None:
     """Log a warning if texts and references are not tokenised alike."""
     references, texts = _references_and_texts(lists)
     mismatch = metric.mismatch(texts, references)
     if mismatch:
-        log.warning("%s%s", lists[0].header.prefix, mismatch)
+        log.warning("%s%s", lists.header.prefix, mismatch)
 
 
 def _warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:

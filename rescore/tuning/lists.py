@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -37,18 +37,17 @@ weights.
 """
 
 
-def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> list[str]:
+def choose_columns(lists: Dataset, asked: Sequence[str] = ()) -> list[str]:
     """Return the columns to tune.
 
     Args:
         lists: The lists.
         asked: The columns that the user names; none for the columns of language models.
     """
-    dataset = Dataset.of(lists)
-    measured = dataset.columns(Role.MEASUREMENT)
+    measured = lists.columns(Role.MEASUREMENT)
     if not asked:
-        warn_of_measurements(dataset)
-        names = dataset.model_columns
+        warn_of_measurements(lists)
+        names = lists.model_columns
         return [name for name in names if not _is_number_in_list(name, lists)] or names
     for name in asked:
         if name in measured:
@@ -77,9 +76,7 @@ def warn_of_measurements(lists: Dataset) -> None:
         )
 
 
-def why_untunable(
-    name: str, tuned_on: Sequence[NbestList], sets: Sequence[Sequence[NbestList]]
-) -> str:
+def why_untunable(name: str, tuned_on: Dataset, sets: Sequence[Dataset]) -> str:
     """Return why a column of the lists has no weight beside language models; empty if
     it can have one.
 
@@ -109,12 +106,12 @@ def why_untunable(
     return ""
 
 
-def _is_constant(name: str, lists: Sequence[NbestList]) -> bool:
+def _is_constant(name: str, lists: Iterable[NbestList]) -> bool:
     """Return whether a column is the same for all hypotheses of each list."""
     return all(len(set(nbest.column(name))) == 1 for nbest in lists)
 
 
-def _is_number_in_list(name: str, lists: Sequence[NbestList]) -> bool:
+def _is_number_in_list(name: str, lists: Iterable[NbestList]) -> bool:
     """Return whether a column numbers the hypotheses of each list in their order, from
     0 or 1.
     """
@@ -128,7 +125,7 @@ def _is_number_in_list(name: str, lists: Sequence[NbestList]) -> bool:
     return bool(several)
 
 
-def common_expansion_columns(lists: Sequence[NbestList]) -> list[str]:
+def common_expansion_columns(lists: Iterable[NbestList]) -> list[str]:
     """Return the names of the columns that expansions added to all lists; their weights
     are bonuses.
 
@@ -150,7 +147,7 @@ def common_expansion_columns(lists: Sequence[NbestList]) -> list[str]:
     return columns or []
 
 
-def tell_order(decision: Decision, lists: Sequence[NbestList]) -> None:
+def tell_order(decision: Decision, lists: Dataset) -> None:
     """Say that the order of lists without scores counts in a decision by posteriors.
 
     Args:
@@ -165,7 +162,7 @@ def tell_order(decision: Decision, lists: Sequence[NbestList]) -> None:
         )
 
 
-def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
+def warn_of_unused(lists: Dataset, columns: Sequence[str]) -> None:
     """Warn if lists have scores of models that are not among the models of a run.
 
     Args:
@@ -173,7 +170,7 @@ def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
         columns: The columns of the models of the run.
     """
     unused = []
-    for name, column in Dataset.of(lists).header.records.items():
+    for name, column in lists.header.records.items():
         is_of_model = column.role is Role.LM and column != FROM_FILE
         if is_of_model and name not in columns:
             unused.append(name)
@@ -185,9 +182,7 @@ def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
         )
 
 
-def warn_of_unweighed(
-    lists: Sequence[NbestList], weighs: Callable[[str], bool]
-) -> None:
+def warn_of_unweighed(lists: Dataset, weighs: Callable[[str], bool]) -> None:
     """Warn of columns that could have a weight and have none, where nothing is tuned.
 
     Args:
@@ -195,7 +190,7 @@ def warn_of_unweighed(
         weighs: Returns whether a column has a weight.
     """
     names = []
-    for name in Dataset.of(lists).columns(Role.LM):
+    for name in lists.columns(Role.LM):
         if not weighs(name) and not why_untunable(name, lists, [lists]):
             names.append(name)
     if names:
@@ -206,17 +201,17 @@ def warn_of_unweighed(
         )
 
 
-def warn_of_single(lists: Sequence[NbestList]) -> None:
+def warn_of_single(lists: Dataset) -> None:
     """Warn if every list has a single hypothesis."""
     if lists and all(len(nbest.hypotheses) == 1 for nbest in lists):
         log.warning(
             "%severy list has only one hypothesis, so reranking cannot change anything;"
             " write more hypotheses in the decoder, for example with --nbest 10",
-            Dataset.of(lists).header.prefix,
+            lists.header.prefix,
         )
 
 
-def warn_of_constant(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
+def warn_of_constant(lists: Dataset, columns: Sequence[str]) -> None:
     """Warn of columns that are constant in every list: a weight adds the same to all
     hypotheses of a list, so it changes nothing.
 
@@ -233,8 +228,7 @@ def warn_of_constant(lists: Sequence[NbestList], columns: Sequence[str]) -> None
     constant = []
     known = reserved_columns()
     for name in columns:
-        header = several[0].header
-        if comes_from_expansion(name, header.records.get(name)):
+        if comes_from_expansion(name, lists.header.records.get(name)):
             continue
         if not _is_constant(name, several):
             continue
@@ -247,7 +241,7 @@ def warn_of_constant(lists: Sequence[NbestList], columns: Sequence[str]) -> None
             "%s: the same for all hypotheses of each list, so a weight changes nothing;"
             " leave the column out, or tune on other lists%s",
             ", ".join(constant),
-            _advice_on_means(several[0].header, constant),
+            _advice_on_means(lists.header, constant),
         )
 
 
@@ -269,9 +263,7 @@ def _advice_on_means(header: Header, columns: Sequence[str]) -> str:
     return ""
 
 
-def warn_of_signs(
-    metric: Metric, lists: Sequence[NbestList], names: Sequence[str]
-) -> None:
+def warn_of_signs(metric: Metric, lists: Dataset, names: Sequence[str]) -> None:
     """Warn of columns without a weight of which a higher value goes with more errors,
     such as an estimated error rate: a weight above 0 cannot help.
 
@@ -301,7 +293,7 @@ def warn_of_signs(
             )
 
 
-def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
+def warn_of_overlap(lists: Dataset, dev: Iterable[NbestList]) -> None:
     """Warn if dev and test share utterances: lists with the same id and references."""
     known = {(nbest.id, nbest.references) for nbest in dev}
     shared = [nbest.id for nbest in lists if (nbest.id, nbest.references) in known]
@@ -315,7 +307,7 @@ def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> Non
         )
 
 
-def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
+def warn_of_scales(lists: Iterable[NbestList], dev: Iterable[NbestList]) -> None:
     """Warn if the first-pass scores of dev and test differ in scale: then the weights
     of dev are wrong for test.
     """
@@ -331,7 +323,7 @@ def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None
         )
 
 
-def _spread(lists: Sequence[NbestList]) -> float:
+def _spread(lists: Iterable[NbestList]) -> float:
     """Return the difference between the best and the worst first-pass score of a list,
     the median over lists; 0 if no list has a difference.
     """

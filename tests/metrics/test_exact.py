@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.errors import UserError
 from rescore.ids import by_number
@@ -96,7 +97,7 @@ def test_mbr_is_the_majority_vote() -> None:
         ]
         nbest = NbestList(str(number), hypotheses)
         (chosen,) = Choice({"s2s": 1.0}, decision=Decision("mbr", 0.0)).texts(
-            metric, [nbest]
+            metric, Dataset.of([nbest])
         )
         if votes:
             assert votes[chosen.partition("#")[2]] == max(votes.values())
