@@ -60,10 +60,11 @@ class Ballot:
 
     def __init__(self, lists: Sequence[NbestList]) -> None:
         """Prepare the lists, which are written by `combined`."""
-        self.systems = Dataset.of(lists).header.systems
-        self.metric = choose_metric("wer", lists)
+        dataset = Dataset.of(lists)
+        self.systems = dataset.header.systems
+        self.metric = choose_metric("wer", dataset)
         choice = Choice({FIRST_PASS: 1.0}, decision=Decision("rover"))
-        self.lists = choice.allowed(lists)
+        self.lists = choice.allowed(dataset)
         self._chooser = choice.decision.rule.chooser(self.lists, self.metric)
         self._shares = []
         for nbest in self.lists:

@@ -54,9 +54,9 @@ def points(name: str, path: str, whisper_english: bool) -> list[Point]:
         whisper_english: Whether Whisper's normaliser for English is applied.
     """
     normaliser = Normaliser(whisper_english=whisper_english)
-    lists = rescore.read(path)
+    lists = Dataset.of(rescore.read(path))
     metric = choose_metric("wer", lists, MetricOptions(normaliser=normaliser))
-    systems = Dataset.of(lists).header.systems
+    systems = lists.header.systems
     estimates = Agreement(lists, systems, normaliser).estimates()
     referred = [nbest for nbest in lists if nbest.references]
     found = []

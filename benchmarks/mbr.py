@@ -21,6 +21,7 @@ import torch
 from common import is_missing
 
 from rescore import formats
+from rescore.dataset import Dataset
 from rescore.decision.risk import MinimumBayesRisk
 from rescore.metrics.base import Metric, Values
 from rescore.metrics.mt import Bleu, Chrf
@@ -101,7 +102,9 @@ def utilities() -> list[tuple[str, Metric, Any]]:
 def ours(
     metric: Metric, sample: Sequence[list[str]], scores: Sequence[Values]
 ) -> list[str]:
-    lists = [NbestList("x", [Hypothesis(text) for text in texts]) for texts in sample]
+    lists = Dataset(
+        NbestList("x", [Hypothesis(text) for text in texts]) for texts in sample
+    )
     posteriors = [np.exp(score) / np.exp(score).sum() for score in scores]
     return MinimumBayesRisk().chooser(lists, metric).texts(posteriors)
 

@@ -19,6 +19,7 @@ from common import cpu_seconds
 
 from rescore import pipeline
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import Weights
 
@@ -26,7 +27,7 @@ WORDS = 12
 """Words of a reference."""
 
 
-def made(seed: int, number: int, size: int, columns: int) -> list[NbestList]:
+def made(seed: int, number: int, size: int, columns: int) -> Dataset:
     """Return lists in the order of the first pass, with columns of random scores.
 
     Args:
@@ -52,7 +53,7 @@ def made(seed: int, number: int, size: int, columns: int) -> list[NbestList]:
             hypotheses.append(Hypothesis(" ".join(text), scores))
         hypotheses.sort(key=lambda each: -each.scores["s2s"])
         lists.append(NbestList(f"u{place}", hypotheses, (" ".join(words),)))
-    return lists
+    return Dataset(lists)
 
 
 def has_weight(weights: Weights, columns: int) -> bool:

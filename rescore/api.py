@@ -151,7 +151,7 @@ def read(
     if audio:
         recordings = list(map(str, _several(audio)))
         return list(with_audio(lists, recordings, allow_missing))
-    return lists
+    return list(lists)
 
 
 def _is_text(value: object) -> bool:
@@ -304,6 +304,7 @@ def tune(
         UserError: There is no list; a list has no reference, or lacks a column.
     """
     from rescore import border, pipeline
+    from rescore.dataset import Dataset
     from rescore.metrics.texts import warn_of_texts
     from rescore.tuning.lists import warn_of_few
 
@@ -311,7 +312,7 @@ def tune(
     every = border.checked_lists("tune", lists)
     made = pipeline.resolve(config, dev=every)
     warn_of_texts(made.metric, every)
-    weights = pipeline.tune(made, list(pipeline.expand(made, every, dev=True)))
+    weights = pipeline.tune(made, Dataset(pipeline.expand(made, every, dev=True)))
     warn_of_few(every)
     return weights
 
@@ -560,6 +561,7 @@ def _error_rate(
     name: str, reference: str | Sequence[str], hypothesis: str | Sequence[str]
 ) -> float:
     from rescore.border import checked_texts
+    from rescore.dataset import Dataset
     from rescore.metrics import choose_metric, list_statistics, total, value
     from rescore.metrics.base import check_measurable
 
@@ -578,10 +580,10 @@ def _error_rate(
     if not references:
         raise UserError(f"{name}: no reference; give one or several")
     pairs = enumerate(zip(hypotheses, references, strict=True))
-    lists = [
+    lists = Dataset(
         NbestList(str(number), [Hypothesis(text)], (expected,))
         for number, (text, expected) in pairs
-    ]
+    )
     metric = choose_metric(name, lists).for_reports
     check_measurable(metric, lists, "there is no error rate")
     return value(metric, total(list_statistics(metric, lists), [0] * len(lists)))

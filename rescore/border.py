@@ -32,7 +32,7 @@ from rescore.lms.cache import Cached
 from rescore.lms.function import FunctionModel
 from rescore.metrics import MetricOptions, Normaliser
 from rescore.metrics.normalise import FLAGS
-from rescore.nbest import Header, Hypothesis, NbestList, check_scores
+from rescore.nbest import Header, Hypothesis, NbestList, SharedChange, check_scores
 from rescore.options import Field, OptionValues
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 
@@ -171,7 +171,8 @@ def checked_lists(function: str, lists: Iterable[Any], texts: bool = False) -> D
     )
     if is_one or not isinstance(lists, Iterable):
         raise UserError(f"{wanted}, found one {type(lists).__name__}")
-    every = Dataset()
+    every = []
+    with_sum = SharedChange(lambda header: header.with_records({SUM: FROM_FILE}))
     for number, item in enumerate(lists, 1):
         nbest = item
         if texts and _are_texts(item):
@@ -180,8 +181,11 @@ def checked_lists(function: str, lists: Iterable[Any], texts: bool = False) -> D
             raise UserError(
                 f"{wanted}, found a {type(nbest).__name__} in place {number}"
             )
-        every.append(_checked_list(function, nbest))
-    return every
+        _check_list(function, nbest)
+        if _has_sums_beside(nbest):
+            nbest = replace(nbest, header=with_sum(nbest.header))
+        every.append(nbest)
+    return Dataset(every)
 
 
 def _are_texts(item: Any) -> bool:
@@ -200,8 +204,18 @@ def _as_list(number: int, texts: Sequence[str]) -> NbestList:
     return NbestList(str(number), hypotheses)
 
 
-def _checked_list(function: str, nbest: NbestList) -> NbestList:
-    """Return a list whose hypotheses and scores were checked.
+def _has_sums_beside(nbest: NbestList) -> bool:
+    """Return whether a column `sum` of a caller has no record, and so is a score of its
+    own.
+    """
+    header = nbest.header
+    if header.name or header.scores_are_means or SUM in header.records:
+        return False
+    return SUM in nbest.hypotheses[0].scores
+
+
+def _check_list(function: str, nbest: NbestList) -> None:
+    """See that a list has hypotheses and scores as files may have them.
 
     Raises:
         UserError: It has something that is no hypothesis, or a score that is no number.
@@ -224,15 +238,8 @@ def _checked_list(function: str, nbest: NbestList) -> NbestList:
         _check_kind(place, "the text of a hypothesis", item.text, str, "a text")
         _check_kind(place, "scores", item.scores, Mapping, "a dictionary")
     check_scores(nbest, f"rescore.{function}: utterance {nbest.id}")
-    header = nbest.header
-    if (
-        not (header.name or header.scores_are_means)
-        and SUM in nbest.hypotheses[0].scores
-    ):
-        header = header.with_records({SUM: FROM_FILE, **header.records})
-    if header is nbest.header and not isinstance(nbest.references, str):
-        return nbest
-    return replace(nbest, header=header)  # which refuses references that are one text
+    if isinstance(nbest.references, str):
+        replace(nbest)  # which refuses references that are one text
 
 
 def _check_kind(place: str, what: str, value: Any, kind: Any, wanted: str) -> None:
@@ -291,7 +298,7 @@ def check_number(function: str, what: str, value: Any) -> None:
 
 
 def as_weights(
-    given: Weights | Mapping[str, float] | float | None, lists: Sequence[NbestList]
+    given: Weights | Mapping[str, float] | float | None, lists: Dataset
 ) -> Weights:
     """Return weights from what a user may give.
 
@@ -319,7 +326,7 @@ def as_weights(
             " (rescore.load_weights reads a file), a dictionary of columns, or one"
             " number"
         )
-    columns = Dataset.of(lists).model_columns
+    columns = lists.model_columns
     if len(columns) != 1:
         raise UserError(
             f"one number is the weight of one LM, but the lists have {len(columns)}:"

@@ -27,7 +27,6 @@ from rescore.features.models import parts_left_out
 from rescore.lms import LanguageModel, capabilities_of, single_specs
 from rescore.lms.backends import ALL, parse
 from rescore.metrics.significance import PairedTest
-from rescore.nbest import NbestList
 from rescore.options import OptionValues
 from rescore.pipeline import expand, score, tune
 from rescore.plan import Load, Plan, resolve
@@ -105,8 +104,8 @@ class Varied:
 
 
 def compare(
-    lists: Sequence[NbestList],
-    dev: Sequence[NbestList],
+    lists: Dataset,
+    dev: Dataset,
     config: RunConfig,
     load: Load | None = None,
     test: PairedTest | None = None,
@@ -151,13 +150,13 @@ def compare(
     config = changed(config, columns=(FIRST_PASS,))
     warn_of_overlap(lists, dev)
     warn_of_few(dev)
-    _tell_left_out(Dataset.of(dev), config)
+    _tell_left_out(dev, config)
     asked = config
     if vary is not None:  # a bonus of 0 counts nothing
         asked = with_option(config, vary.name, max(vary.values, key=abs))
     plan = resolve(asked, lists, dev, load, specs)
-    lists = list(expand(plan, lists))
-    dev = list(expand(plan, dev, dev=True))
+    lists = Dataset(expand(plan, lists))
+    dev = Dataset(expand(plan, dev, dev=True))
     config = changed(config, expanding=OptionValues())
     experiments = _Experiments(lists, dev, plan, config, progress, vary)
     names = source, str(config.dev)
@@ -232,8 +231,8 @@ class _Experiments:
 
     def __init__(
         self,
-        lists: Sequence[NbestList],
-        dev: Sequence[NbestList],
+        lists: Dataset,
+        dev: Dataset,
         plan: Plan,
         config: RunConfig,
         progress: OnProgress,
@@ -291,8 +290,7 @@ class _Experiments:
         """
         if asked is None or asked == comparison.ABOVE:
             return asked
-        several = bool(Dataset.of(self._lists).header.systems)
-        baseline = baseline_of(several)
+        baseline = baseline_of(self._lists.header.by_systems)
         names = {baseline: baseline}
         for one in self._experiments():
             names[self._title(one.name)] = one.name
@@ -327,8 +325,8 @@ class _Experiments:
         """
         plan = replace(self._plan, models=tuple(reading.models))
         began = time.perf_counter()
-        self._lists = list(score(plan, self._lists, self._progress))
-        self._dev = list(score(plan, self._dev, self._progress))
+        self._lists = Dataset(score(plan, self._lists, self._progress))
+        self._dev = Dataset(score(plan, self._dev, self._progress))
         seconds = time.perf_counter() - began
         lm = reading.models[0]
         if capabilities_of(lm).cached:

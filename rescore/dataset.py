@@ -1,4 +1,4 @@
-"""A set of N-best lists of one file or caller.
+"""A set of N-best lists of one file, of several files, or of a caller.
 
 What holds for all lists of a set (columns, systems, sums or means) is asked here.
 """
@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import overload
 
 import numpy as np
 import numpy.typing as npt
 
-from rescore.columns import FIRST_PASS, FROM_FILE, Role
+from rescore.columns import FIRST_PASS, FROM_FILE, Column, Role
 from rescore.correlations import spearman, varies
-from rescore.nbest import NO_HEADER, Header, NbestList
+from rescore.nbest import NO_HEADER, Header, NbestList, first_of_each_header
 
 LANGUAGE_MODELS = {"lm", "nnlm", "rnnlm", "ngram"}
 """What toolkits call the scores of language models in their names of components."""
@@ -28,20 +30,109 @@ ROUNDING = 1e-4
 """By which scores in a file may differ from the exact log of a rank."""
 
 
-class Dataset(list[NbestList]):
-    """The lists of a file, of several files, or of a caller in Python."""
+def united(headers: Sequence[Header]) -> Header:
+    """Return what holds for a set whose lists have these headers.
+
+    A column has its record in any of the files. If two files have different records of
+    a column, the first record stands here, and the column cannot have a weight
+    (`rescore.signature.column_records`). Lists are translations if a toolkit of
+    translation wrote some of them. Their scores are means if all of them are means.
+
+    Args:
+        headers: The headers, in the order of the files. Messages name the first file.
+            If lists were left out, each header has the number of the whole set.
+
+    Returns:
+        The header itself, if there is only one.
+    """
+    if not headers:
+        return NO_HEADER
+    first, *others = headers
+    if not others:
+        return first
+    records: dict[str, Column] = {}
+    for header in headers:
+        for name, column in header.records.items():
+            records.setdefault(name, column)
+    return replace(
+        first,
+        records=records,
+        translates=any(header.translates for header in headers),
+        scores_are_means=all(header.scores_are_means for header in headers),
+        left_out=max(header.left_out for header in headers),
+    )
+
+
+class Dataset(Sequence[NbestList]):
+    """The lists of a file, of several files, or of a caller in Python.
+
+    A set does not change. What holds for all of its lists is found once, when the set
+    is made: its `header`. Each list keeps the header of its own file.
+    """
+
+    __slots__ = ("_lists", "header")
+
+    header: Header
+    """What holds for all lists (`united`). The lists have the columns of the first
+    list, or tuning and reports name the list that lacks one.
+    """
+
+    def __init__(
+        self, lists: Iterable[NbestList] = (), header: Header | None = None
+    ) -> None:
+        """Make a set.
+
+        Args:
+            lists: The lists.
+            header: What holds for all of them; None to find it in the lists.
+        """
+        self._lists = list(lists)
+        if header is None:
+            firsts = first_of_each_header(self._lists)
+            header = united([nbest.header for nbest in firsts])
+        self.header = header
 
     @classmethod
     def of(cls, lists: Iterable[NbestList]) -> Dataset:
         """Return lists as a set. A set is returned as it is."""
         return lists if isinstance(lists, cls) else cls(lists)
 
-    @property
-    def header(self) -> Header:
-        """What the first list knows about its file; the other lists have the same
-        columns, or tuning and reports name the list that lacks one.
+    def with_lists(self, lists: Iterable[NbestList]) -> Dataset:
+        """Return some of the lists, or the lists with other hypotheses, as a set for
+        which the same holds.
+
+        Args:
+            lists: The lists.
         """
-        return self[0].header if self else NO_HEADER
+        return Dataset(lists, self.header)
+
+    def __len__(self) -> int:
+        return len(self._lists)
+
+    def __iter__(self) -> Iterator[NbestList]:
+        return iter(self._lists)
+
+    @overload
+    def __getitem__(self, place: int) -> NbestList: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Dataset: ...
+
+    def __getitem__(self, place: int | slice) -> NbestList | Dataset:
+        if isinstance(place, slice):
+            return self.with_lists(self._lists[place])
+        return self._lists[place]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether two sets, or a set and a list, have the same lists."""
+        if not isinstance(other, Dataset | list):
+            return NotImplemented
+        return self._lists == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # lists have no hash either
+
+    def __repr__(self) -> str:
+        return f"Dataset({self._lists!r})"
 
     @property
     def score_names(self) -> list[str]:
@@ -118,7 +209,7 @@ class Dataset(list[NbestList]):
         False for fewer than `FEWEST` lists with scores, for ranks, and for lists of
         several systems.
         """
-        if self.header.systems or self.is_order_only:
+        if self.header.by_systems or self.is_order_only:
             return False
         scores = []
         lengths = []
@@ -144,4 +235,11 @@ class Dataset(list[NbestList]):
 
     def columns(self, *roles: Role) -> list[str]:
         """Return the names of the columns of some roles, in the order of the file."""
-        return self[0].columns(*roles) if self else []
+        if not self:
+            return []
+        names = self[0].column_names
+        return [name for name in names if self.header.role(name) in roles]
+
+
+NO_LISTS = Dataset()
+"""A set without lists."""

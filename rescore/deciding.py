@@ -9,10 +9,11 @@ the concern of `rescore.decision`, which this stage calls.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 
+from rescore.dataset import Dataset
 from rescore.decision import Choice, sorted_by_score
 from rescore.formats.first_pass import is_by_order
 from rescore.metrics import Metric
@@ -27,7 +28,7 @@ log = logging.getLogger(__name__)
 class Decided:
     """Lists, and the text that was chosen for each."""
 
-    lists: Sequence[NbestList]
+    lists: Dataset
     weights: Weights
     """The weights of all lists, with their decision. They decided, unless the lists
     were cut into folds: then the weights of each fold decided, each with its decision
@@ -56,13 +57,55 @@ class Decided:
             yield sorted_by_score(nbest, weights, text), text
 
 
+class RepeatedTexts:
+    """Warns where a decision by posteriors adds the posteriors of one text with
+    different scores, not ranks; once for all parts of a stream.
+    """
+
+    def __init__(self) -> None:
+        self._told = False
+
+    def warn(self, lists: Iterable[NbestList], choice: Choice) -> None:
+        """Warn if a list has such texts.
+
+        Args:
+            lists: The lists.
+            choice: What decides.
+        """
+        if self._told or not choice.decision.uses_posteriors:
+            return
+        for nbest in lists:
+            if _has_repeated_texts(nbest, choice):
+                self._told = True
+                log.warning(
+                    "%slists contain equal texts with different scores (first:"
+                    " utterance %s); %s adds their probabilities",
+                    nbest.header.prefix,
+                    nbest.id,
+                    choice.decision.name,
+                )
+                return
+
+
+def _has_repeated_texts(nbest: NbestList, choice: Choice) -> bool:
+    """Return whether a list has one text with different scores that count."""
+    if nbest.header.by_systems:  # each text counts for its system
+        return False
+    if choice.decision.scale == 0 or is_by_order(nbest):
+        return False  # there are no scores, or none that counts
+    distinct = without_copies(nbest, choice.weighted)
+    texts = [hypothesis.text for hypothesis in distinct.hypotheses]
+    return len(set(texts)) < len(texts)
+
+
 def decide(
     metric: Metric | None,
-    lists: Sequence[NbestList],
+    lists: Dataset,
     weights: Weights,
     in_folds: InFolds | None = None,
     force: bool = False,
     texts: list[str] | None = None,
+    repeated: RepeatedTexts | None = None,
 ) -> Decided:
     """Return lists with the text chosen for each.
 
@@ -74,20 +117,28 @@ def decide(
             decide, each with its own decision.
         force: Whether weights of another model are applied, too.
         texts: The text that these weights choose from each list, where it is known.
+        repeated: Warns of equal texts with different scores; None for lists that are no
+            part of a stream.
 
     Raises:
         UserError: A list lacks a column that has a weight, or the weights were tuned on
             scores of another model.
     """
     suitable = suited(weights, lists, force or weights.tuning.forced)
-    if suitable.decision.uses_posteriors:
-        warn_of_repeated_texts(lists, suitable)
+    (repeated or RepeatedTexts()).warn(lists, suitable)
     if texts is None:
-        texts = _texts(metric, lists, suitable, in_folds)
+        texts = _texts(metric, lists, in_folds or suitable)
     return Decided(lists, suitable, texts, in_folds)
 
 
-def first_pass(lists: Sequence[NbestList]) -> Decided:
+def _texts(
+    metric: Metric | None, lists: Dataset, deciding: Weights | InFolds
+) -> list[str]:
+    """Return the text of each list; the lists of one fold are decided together."""
+    return deciding.texts(metric, lists)
+
+
+def first_pass(lists: Dataset) -> Decided:
     """Return lists with the text of each that has the best first-pass score: the
     baseline of all tables.
     """
@@ -96,55 +147,13 @@ def first_pass(lists: Sequence[NbestList]) -> Decided:
 
 def decide_parts(
     metric: Metric | None,
-    parts: Iterable[Sequence[NbestList]],
+    parts: Iterable[Dataset],
     weights: Weights,
     force: bool = False,
 ) -> Iterator[Decided]:
     """Yield what `decide` returns for each part of a stream of lists. A warning about
     the lists is printed once.
     """
-    warned = False
+    repeated = RepeatedTexts()
     for lists in parts:
-        suitable = suited(weights, lists, force or weights.tuning.forced)
-        if not warned and suitable.decision.uses_posteriors:
-            warned = warn_of_repeated_texts(lists, suitable)
-        yield Decided(lists, suitable, _texts(metric, lists, suitable))
-
-
-def _texts(
-    metric: Metric | None,
-    lists: Sequence[NbestList],
-    weights: Weights,
-    in_folds: InFolds | None = None,
-) -> list[str]:
-    """Return the text of each list; the lists of one fold are decided together."""
-    if in_folds is None:
-        return weights.texts(metric, lists)
-    return in_folds.texts(metric, lists)
-
-
-def warn_of_repeated_texts(lists: Iterable[NbestList], choice: Choice) -> bool:
-    """Warn where a decision by posteriors adds the posteriors of one text with
-    different scores, not ranks; return whether there is such a list.
-
-    Args:
-        lists: The lists.
-        choice: What decides.
-    """
-    for nbest in lists:
-        if nbest.header.systems:  # each text counts for its system
-            continue
-        if choice.decision.scale == 0 or is_by_order(nbest):
-            continue  # there are no scores, or none that counts
-        distinct = without_copies(nbest, choice.weighted)
-        texts = [hypothesis.text for hypothesis in distinct.hypotheses]
-        if len(set(texts)) < len(texts):
-            log.warning(
-                "%slists contain equal texts with different scores (first: utterance"
-                " %s); %s adds their probabilities",
-                nbest.header.prefix,
-                nbest.id,
-                choice.decision.name,
-            )
-            return True
-    return False
+        yield decide(metric, lists, weights, force=force, repeated=repeated)

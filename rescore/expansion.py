@@ -40,9 +40,7 @@ class Expansion:
     """Whether the new hypotheses of a list depend on the lists beside it."""
 
     @classmethod
-    def made(
-        cls, options: Any, config: RunConfig, dev: Sequence[NbestList] | None
-    ) -> Expansion:
+    def made(cls, options: Any, config: RunConfig, dev: Dataset | None) -> Expansion:
         """Return the expansion of an experiment.
 
         Args:

@@ -14,7 +14,6 @@ from rescore.decision import DECISIONS, Decision
 from rescore.errors import UserError
 from rescore.features import all_features
 from rescore.lms.cards import recommended_weight, weight_spread
-from rescore.nbest import NbestList
 from rescore.tuning import FIRST_PASS_ALONE, TunedBy, Tuning, Weights
 
 log = logging.getLogger(__name__)
@@ -86,7 +85,7 @@ def report_card(spec: str) -> None:
     )
 
 
-def check_card_suits(config: RunConfig, lists: Sequence[NbestList]) -> None:
+def check_card_suits(config: RunConfig, lists: Dataset) -> None:
     """Raise an error if first-pass scores are unlike those that a card's weight is for.
 
     Args:
@@ -99,33 +98,32 @@ def check_card_suits(config: RunConfig, lists: Sequence[NbestList]) -> None:
             was tuned.
     """
     spec = config.lms[0]
-    several = Dataset(lists)
     instead = "give --dev LISTS, --folds 5 or --weight NUMBER"
     weight = f"the weight {recommended_weight(spec):g} of {spec}'s card"
-    if several.is_order_only:
+    if lists.is_order_only:
         raise UserError(
-            f"{several.header.prefix}the first pass is the rank, not a score, and"
+            f"{lists.header.prefix}the first pass is the rank, not a score, and"
             f" {weight} is for log-probabilities; {instead}"
         )
     tuned_on = weight_spread(spec)
-    component = several.first_pass_lm
+    component = lists.first_pass_lm
     if component and tuned_on is not None:
         raise UserError(
-            f"{several.header.prefix}the first pass has a language model already"
+            f"{lists.header.prefix}the first pass has a language model already"
             f" (column {component}), and {weight} was tuned without one; {instead}"
         )
-    spread = several.spread
-    if tuned_on is None or spread is None or several.header.scores_are_means:
+    spread = lists.spread
+    if tuned_on is None or spread is None or lists.header.scores_are_means:
         return
     if spread * NARROW < tuned_on:
         raise UserError(
-            f"{several.header.prefix}first-pass scores of a list differ by"
+            f"{lists.header.prefix}first-pass scores of a list differ by"
             f" {spread:.2g} (standard deviation), and by {tuned_on:.2g} where {weight}"
             f" was tuned; {instead}"
         )
 
 
-def no_columns(name: str, lists: Sequence[NbestList]) -> str:
+def no_columns(name: str, lists: Dataset) -> str:
     """Return the message about lists without a language model's column.
 
     Args:
@@ -133,10 +131,8 @@ def no_columns(name: str, lists: Sequence[NbestList]) -> str:
         lists: The lists, which may have scores of the toolkit.
     """
     message = f"{name}: no column of LM scores; add one with `rescore score`"
-    scores = Dataset.of(lists).score_names
-    measured = Dataset.of(lists).columns(Role.MEASUREMENT)
-    no_scores = (FIRST_PASS, TOKENS, *measured)
-    others = [column for column in scores if column not in no_scores]
+    no_scores = (FIRST_PASS, TOKENS, *lists.columns(Role.MEASUREMENT))
+    others = [column for column in lists.score_names if column not in no_scores]
     if others:
         message += (
             f", or tune toolkit scores with --components, or --column {others[0]}"

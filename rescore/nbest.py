@@ -132,6 +132,13 @@ class Header:
         records = self.records.items()
         return [name for name, column in records if column.role is Role.SYSTEM]
 
+    @property
+    def by_systems(self) -> bool:
+        """Whether several systems wrote the lists together: such lists have no first
+        pass of their own.
+        """
+        return bool(self.systems)
+
     def role(self, name: str) -> Role:
         """Return what a column is: as its record says, else as its name does."""
         column = self.records.get(name)
@@ -208,6 +215,16 @@ class NbestList:
         """The file and the utterance, for messages."""
         return f"{self.header.prefix}utterance {self.id}"
 
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns that any hypothesis has, in the order of the
+        file.
+        """
+        names: dict[str, None] = {}
+        for hypothesis in self.hypotheses:
+            names |= dict.fromkeys(hypothesis.scores)
+        return list(names)
+
     def column(self, name: str) -> list[float]:
         """Return the scores of one column, in the order of the hypotheses.
 
@@ -255,10 +272,7 @@ class NbestList:
 
     def columns(self, *roles: Role) -> list[str]:
         """Return the names of the columns of some roles, in the order of the file."""
-        names = dict.fromkeys(
-            name for hypothesis in self.hypotheses for name in hypothesis.scores
-        )
-        return [name for name in names if self.role(name) in roles]
+        return [name for name in self.column_names if self.role(name) in roles]
 
 
 def check_scores(nbest: NbestList, place: str) -> None:
@@ -496,7 +510,7 @@ def _are_samples(nbest: NbestList) -> bool:
     """Return whether a list is taken for samples of a model: all first-pass scores are
     equal. Texts of several systems may have equal scores, too.
     """
-    if nbest.header.systems:
+    if nbest.header.by_systems:
         return False
     scores = {hypothesis.scores.get(FIRST_PASS) for hypothesis in nbest.hypotheses}
     return len(scores) == 1
@@ -523,6 +537,44 @@ def are_means(nbest: NbestList) -> bool:
     return all(SUM in scores and FORMER_FIRST_PASS not in scores for scores in own)
 
 
+def first_of_each_header(lists: Iterable[NbestList]) -> Iterator[NbestList]:
+    """Yield the first list of each header: what one header says is checked once, and a
+    message names this list.
+
+    Args:
+        lists: The lists. The lists of a file share one header.
+    """
+    known: dict[int, Header] = {}
+    for nbest in lists:
+        header = nbest.header
+        if id(header) not in known:
+            known[id(header)] = header
+            yield nbest
+
+
+class SharedChange:
+    """Changes the headers of a stream of lists: successive lists that share a header
+    share the new one.
+    """
+
+    def __init__(self, changed: Callable[[Header], Header]) -> None:
+        """Make a change.
+
+        Args:
+            changed: Returns the new header of an old one.
+        """
+        self._changed = changed
+        self._before: Header | None = None
+        self._after = NO_HEADER
+
+    def __call__(self, header: Header) -> Header:
+        """Return the new header of an old one."""
+        if header is not self._before:
+            self._before = header
+            self._after = self._changed(header)
+        return self._after
+
+
 def with_header(
     lists: Iterable[NbestList], changed: Callable[[Header], Header]
 ) -> Iterator[NbestList]:
@@ -532,12 +584,9 @@ def with_header(
         lists: The lists.
         changed: Returns the new header of an old one.
     """
-    before = header = Header()
+    change = SharedChange(changed)
     for nbest in lists:
-        if nbest.header is not before:
-            before = nbest.header
-            header = changed(before)
-        yield replace(nbest, header=header)
+        yield replace(nbest, header=change(nbest.header))
 
 
 def with_left_out(lists: Iterable[NbestList], number: int) -> list[NbestList]:

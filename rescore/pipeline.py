@@ -88,13 +88,13 @@ class Outcome:
     decided: Decided
     """The test lists with their new columns, and the text chosen for each."""
     results: Results
-    dev: list[NbestList] | None = None
+    dev: Dataset | None = None
     """The lists that weights were tuned on, with their new columns: the dev lists, or
     with folds the lists themselves.
     """
 
     @property
-    def lists(self) -> Sequence[NbestList]:
+    def lists(self) -> Dataset:
         """The test lists with their new columns."""
         return self.decided.lists
 
@@ -127,9 +127,9 @@ class Outcome:
 
 
 def run(
-    lists: Sequence[NbestList],
+    lists: Iterable[NbestList],
     config: RunConfig,
-    dev: Sequence[NbestList] | None = None,
+    dev: Iterable[NbestList] | None = None,
     load: Load | None = None,
     progress: OnProgress = lambda done: None,
 ) -> Outcome:
@@ -149,19 +149,24 @@ def run(
     if dev is not None and config.dev is None:
         config = replace(config, dev="dev")
     config = checked_once(ROADS["run"], config)
+    every = Dataset.of(lists)
+    dev_lists = None
     if dev is not None:
-        warn_of_overlap(lists, dev)
-        warn_of_scales(lists, dev)
-    plan = resolve(config, lists, dev, load)
+        dev_lists = Dataset.of(dev)
+        warn_of_overlap(every, dev_lists)
+        warn_of_scales(every, dev_lists)
+    plan = resolve(config, every, dev_lists, load)
     clock = _Clock()
-    warn_of_unused(lists, [*plan.tuned_columns, *plan.model_columns])
+    warn_of_unused(every, [*plan.tuned_columns, *plan.model_columns])
     if not plan.models and not plan.tuning_set:
-        warn_of_unweighed(lists, plan.weights.weighs)
+        warn_of_unweighed(every, plan.weights.weighs)
     with clock.time("scoring"):
-        scored = list(score(plan, expand(plan, lists), progress))
+        scored = Dataset(score(plan, expand(plan, every), progress))
         tuning_lists = scored if plan.folds else None
-        if dev is not None:
-            tuning_lists = list(score(plan, expand(plan, dev, dev=True), progress))
+        if dev_lists is not None:
+            tuning_lists = Dataset(
+                score(plan, expand(plan, dev_lists, dev=True), progress)
+            )
     if plan.models:
         warn_of_single(scored)
     with clock.time("tuning"):
@@ -187,9 +192,7 @@ def run(
     return Outcome(plan, decided, results, tuning_lists)
 
 
-def _in_folds(
-    plan: Plan, folds: Folds, weights: Weights, lists: Sequence[NbestList]
-) -> HeldOut:
+def _in_folds(plan: Plan, folds: Folds, weights: Weights, lists: Dataset) -> HeldOut:
     """Return the weights of all lists with the record of the folds, and the weights
     that decide each fold.
     """
@@ -289,16 +292,16 @@ def made_by(plan: Plan) -> Key:
 
 def first_lists(
     lists: Iterable[NbestList], most: int = CHUNK
-) -> tuple[list[NbestList], Iterator[NbestList]]:
+) -> tuple[Dataset, Iterator[NbestList]]:
     """Return the first lists of a stream, by which a plan is made, and the whole
     stream.
     """
     stream = iter(lists)
-    first = list(islice(stream, most))
+    first = Dataset(islice(stream, most))
     return first, chain(first, stream)
 
 
-def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
+def tune(plan: Plan, lists: Dataset) -> Weights:
     """Return the weights that are best on lists with references, for the decision of
     the plan.
 
@@ -317,8 +320,7 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
     warn_of_constant(lists, asked_for)
     tuning = Tuning.on(plan.tuning_set, lists)
     weights = tune_weights(plan.metric, lists, plan.tuned_columns, plan.tuning, tuning)
-    dataset = Dataset.of(lists)
-    bounded = set(dataset.own_columns) - set(plan.tuning.negative)
+    bounded = set(lists.own_columns) - set(plan.tuning.negative)
     unweighed = []
     for name in plan.tuned_columns:
         if name in bounded and not weights.weighs(name):
@@ -333,7 +335,7 @@ def tune(plan: Plan, lists: Sequence[NbestList]) -> Weights:
                 tuning.source,
                 bonus.option,
             )
-    if not dataset.header.systems:  # these warn of their best system
+    if not lists.header.by_systems:  # these warn of their best system
         _warn_of_decision(plan.metric, weights)
     return weights
 
@@ -362,7 +364,7 @@ def _warn_of_decision(metric: Metric, weights: Weights) -> None:
 def decide_all(
     plan: Plan,
     weights: Weights,
-    lists: Sequence[NbestList],
+    lists: Dataset,
     in_folds: InFolds | None = None,
     texts: list[str] | None = None,
 ) -> Decided:
@@ -413,9 +415,9 @@ def apply(lists: Iterable[NbestList], weights: Weights, config: RunConfig) -> Ou
         UserError: A list lacks a column that has a weight, or the weights were tuned on
             scores of another model.
     """
-    all_lists = list(lists)
+    all_lists = Dataset.of(lists)
     plan = resolve(config, all_lists, weights=weights)
-    decided = decide_all(plan, plan.weights, list(expand(plan, all_lists)))
+    decided = decide_all(plan, plan.weights, Dataset(expand(plan, all_lists)))
     return Outcome(plan, decided, measure(plan, decided))
 
 
@@ -441,7 +443,7 @@ def decide_stream(
     """
     if not is_expanded:
         lists = expand(plan, lists)
-    parts = in_parts(lists, CHUNK)
+    parts = map(Dataset, in_parts(lists, CHUNK))
     # Without texts the sorted list is the result: its first hypothesis has the best
     # score.
     applied = plan.applied(weights) if texts else replace(weights, decision=Decision())
@@ -464,8 +466,8 @@ def rerank(
         texts: Whether texts are chosen, as in `decide_stream`.
     """
     first, stream = first_lists(lists)
-    if Dataset.of(first).header.systems:
-        first = list(stream)  # their first pass follows from all lists
+    if first.header.by_systems:
+        first = Dataset(stream)  # their first pass follows from all lists
         stream = iter(first)
     plan = resolve(config, first, weights=weights)
     if texts and plan.applied(plan.weights).decision.uses_posteriors:

@@ -15,13 +15,14 @@ plan and execute it with the stages of `rescore.pipeline`. A stage asks only the
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from rescore.asked import ANY, check_decision, check_metric_options, checked_once
 from rescore.columns import NORM_SUM
 from rescore.config import RunConfig
-from rescore.dataset import Dataset
+from rescore.dataset import NO_LISTS, Dataset
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.expansion import Expansion, asked_expansions
@@ -155,8 +156,8 @@ class Plan:
 
 def resolve(
     config: RunConfig,
-    lists: Sequence[NbestList] = (),
-    dev: Sequence[NbestList] | None = None,
+    lists: Iterable[NbestList] = NO_LISTS,
+    dev: Iterable[NbestList] | None = None,
     load: Load | None = None,
     specs: Sequence[str | None] = (),
     weights: Weights | None = None,
@@ -183,7 +184,9 @@ def resolve(
         UserError: What `config` says cannot be done with these lists.
     """
     config = checked_once(ANY, config)
-    resolver = _Resolver(config, lists, dev, weights, measures, of_requests)
+    every = Dataset.of(lists)
+    dev_lists = None if dev is None else Dataset.of(dev)
+    resolver = _Resolver(config, every, dev_lists, weights, measures, of_requests)
     plan = resolver.plan(load, specs)
     for reason in plan.reasons:
         level = logging.INFO if reason.shown else logging.DEBUG
@@ -202,8 +205,8 @@ class _Resolver:
     def __init__(
         self,
         config: RunConfig,
-        lists: Sequence[NbestList],
-        dev: Sequence[NbestList] | None,
+        lists: Dataset,
+        dev: Dataset | None,
         weights: Weights | None,
         measures: bool,
         of_requests: bool,
@@ -212,8 +215,8 @@ class _Resolver:
         self._features = all_features()
         self._at = Situation(
             config=config,
-            lists=Dataset.of(lists),
-            dev=None if dev is None else Dataset.of(dev),
+            lists=lists,
+            dev=dev,
             former_weights=weights,
             measures=measures,
             of_requests=of_requests,
@@ -356,7 +359,7 @@ class _Resolver:
             UserError: The metric does not suit the lists, or cannot be tuned for.
         """
         at = self._at
-        known = [*at.lists, *(at.dev or ())]
+        known = Dataset(chain(at.lists, at.dev or NO_LISTS))
         tuned_for = self._tuned_for
         if self._config.metrics:
             name = self._config.metrics[0]
@@ -371,7 +374,7 @@ class _Resolver:
         at.reasons.append(self._reason_of_metric(metric, known))
         return metric
 
-    def _reason_of_metric(self, metric: Metric, known: Sequence[NbestList]) -> Reason:
+    def _reason_of_metric(self, metric: Metric, known: Dataset) -> Reason:
         """Return why a metric is the objective."""
         shown = False
         if self._config.metrics:
@@ -380,7 +383,7 @@ class _Resolver:
             why = "the weights were tuned for it"
         elif metric.name != "BLEU":
             why = "the lists are no translations"
-        elif any(nbest.header.translates for nbest in known):
+        elif known.header.translates:
             why = "the lists are translations"
         else:
             # no toolkit of translation wrote the lists
@@ -421,7 +424,9 @@ class _Resolver:
         """
         tuned_for = self._tuned_for
         if tuned_for and metrics and tuned_for.metric != metrics[0].name.lower():
-            metrics = [choose_metric(tuned_for.metric, (), tuned_for.metric_options)]
+            metrics = [
+                choose_metric(tuned_for.metric, NO_LISTS, tuned_for.metric_options)
+            ]
         return (metrics[0].words if metrics else None) or Normaliser()
 
     def _decision(self) -> Decision:
@@ -433,7 +438,7 @@ class _Resolver:
         if self._config.decide is None:
             check_decision(self._config, decision.name)  # weights may have chosen it
         if decision.lacks_scale and not at.tunes and at.lists:
-            if not at.lists.header.systems:
+            if not at.lists.header.by_systems:
                 name = f"--decide {decision.name}"
                 raise UserError(
                     f"{name} needs a scale: --scale NUMBER, --weights of rescore tune"
@@ -597,7 +602,7 @@ class _Resolver:
         at = self._at
         if at.weighted or self._config.columns or at.lists:
             return
-        if at.tuning_lists.header.systems:  # their first pass is tuned
+        if at.tuning_lists.header.by_systems:  # their first pass is tuned
             return
         if at.tuning_lists:
             raise UserError(
@@ -609,8 +614,7 @@ class _Resolver:
         config = self._config
         if not config.folds:
             return None
-        lists = list(self._at.lists)
-        return split(lists, config.folds, config.speaker)
+        return split(self._at.lists, config.folds, config.speaker)
 
     def _weigh(self) -> tuple[str, ...]:
         """Ask each feature what it weighs, and return the columns of scores."""

@@ -32,7 +32,7 @@ from rescore.columns import (
     reserved_columns,
 )
 from rescore.config import FEATURE, RunConfig
-from rescore.dataset import Dataset
+from rescore.dataset import NO_LISTS, Dataset
 from rescore.decision import combine, sorted_by_score
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, load, record_of
@@ -115,7 +115,7 @@ class Rescorer:
         if isinstance(weights, (int, float)):
             self._give(float(weights))
         else:
-            self._tuned = border.as_weights(weights, [])
+            self._tuned = border.as_weights(weights, NO_LISTS)
             self._rename_models(self._tuned)
         self._check_config()
         self._plans: dict[tuple[bool, bool], Plan] = {}
@@ -172,19 +172,19 @@ class Rescorer:
     @property
     def weights(self) -> Weights:
         """The weights that decide, with the decision that was asked for."""
-        plan = self._plan(())
+        plan = self._plan(NO_LISTS)
         return plan.applied(plan.weights)
 
     @property
     def lms(self) -> Sequence[LanguageModel]:
         """The language models."""
-        return self._plan(()).models
+        return self._plan(NO_LISTS).models
 
-    def _plan(self, lists: Sequence[NbestList]) -> Plan:
+    def _plan(self, lists: Dataset) -> Plan:
         """Return the plan for lists; it depends on whether they are ranked by means,
         and whether they have sources.
         """
-        means = Dataset.of(lists).header.scores_are_means
+        means = lists.header.scores_are_means
         have_sources = any(nbest.source is not None for nbest in lists)
         traits = means, have_sources
         if traits not in self._plans:
@@ -198,7 +198,7 @@ class Rescorer:
             loaded = self._loaded
             self._plans[traits] = resolve(
                 self._config,
-                [like],
+                Dataset([like]),
                 load=lambda: loaded,
                 specs=self._specs,
                 weights=self._tuned,
@@ -216,7 +216,7 @@ class Rescorer:
             if fault := _lacked(name, plan, columns, self._config.force_weights):
                 raise UserError(fault)
 
-    def _calibrate(self, dev: list[NbestList]) -> Any:
+    def _calibrate(self, dev: Dataset) -> Any:
         plan = self._plan(dev)
         suited(plan.weights, dev, self._config.force_weights)
         return parts.resolve(CONFIDENCES).calibrated(plan, dev)
@@ -234,7 +234,7 @@ class Rescorer:
         every = border.checked_lists("Rescorer.choose_all", lists, texts=True)
         return self.decide(self.score([every])[0])
 
-    def score(self, sets: Sequence[Sequence[NbestList]]) -> list[list[NbestList]]:
+    def score(self, sets: Sequence[Dataset]) -> list[Dataset]:
         """Each set of lists with the models' columns. Sets are scored together and do
         not know of each other.
         """
@@ -247,9 +247,9 @@ class Rescorer:
             ):
                 pairs = zip(plans, sets, strict=True)
                 return [_scored(plan, lists) for plan, lists in pairs]
-            together = list(chain.from_iterable(sets))
+            together = chain.from_iterable(sets)
             scored = iter(_scored(plans[0], together))
-            return [list(islice(scored, len(lists))) for lists in sets]
+            return [Dataset(islice(scored, len(lists))) for lists in sets]
 
     def _read_neighbours(self, plans: Sequence[Plan]) -> bool:
         """Return whether a model or an expansion looks at the lists beside a list,
@@ -260,7 +260,7 @@ class Rescorer:
         expansions = chain.from_iterable(plan.expansions for plan in plans)
         return any(expansion.reads_neighbours for expansion in expansions)
 
-    def decide(self, scored: Sequence[NbestList]) -> list[Answer]:
+    def decide(self, scored: Dataset) -> list[Answer]:
         """The answer about each list that has its columns."""
         plan = self._plan(scored)
         weights = plan.weights
@@ -277,7 +277,7 @@ class Rescorer:
         """The words of the chosen text, each with the probability that it is right; see
         `calibrated`.
         """
-        plan = self._plan([answer.nbest])
+        plan = self._plan(Dataset([answer.nbest]))
         words: list[Word] = parts.resolve(CONFIDENCES).words_of(
             plan, answer.nbest, answer.text, self._calibration
         )
@@ -289,8 +289,8 @@ class Rescorer:
         return self._calibration is not None
 
 
-def _scored(plan: Plan, lists: Sequence[NbestList]) -> list[NbestList]:
-    return list(pipeline.score(plan, pipeline.expand(plan, lists)))
+def _scored(plan: Plan, lists: Iterable[NbestList]) -> Dataset:
+    return Dataset(pipeline.score(plan, pipeline.expand(plan, lists)))
 
 
 def _lacked(

@@ -39,14 +39,21 @@ rescore:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import quote, unquote
 
 from rescore.columns import Column
+from rescore.dataset import Dataset
 from rescore.errors import UserError
-from rescore.nbest import NbestList, content_hash, content_key, hash_of_set
+from rescore.nbest import (
+    NbestList,
+    content_hash,
+    content_key,
+    first_of_each_header,
+    hash_of_set,
+)
 from rescore.parts import BEST
 from rescore.version import VERSION
 
@@ -191,7 +198,7 @@ def _of_record(column: Column) -> str:
 
 
 def column_records(
-    lists: Sequence[NbestList], weights: Mapping[str, float]
+    lists: Iterable[NbestList], weights: Mapping[str, float]
 ) -> dict[str, Column]:
     """Return the record of each column that has a weight, as far as the lists know it.
 
@@ -204,13 +211,8 @@ def column_records(
             other lists.
     """
     columns: dict[str, Column] = {}
-    last = None
-    for nbest in lists:
-        # The lists of a file share one record.
-        if nbest.header.records is last:
-            continue
-        last = nbest.header.records
-        for name, column in last.items():
+    for nbest in first_of_each_header(lists):
+        for name, column in nbest.header.records.items():
             if name not in weights or not column.fingerprint:
                 continue
             known = columns.setdefault(name, column)
@@ -223,7 +225,7 @@ def column_records(
     return {name: columns[name] for name in weights if name in columns}
 
 
-def content(lists: Sequence[NbestList], weights: Mapping[str, float]) -> str:
+def content(lists: Dataset, weights: Mapping[str, float]) -> str:
     """Return the number of lists, and the hash of their content, for a signature.
 
     Args:
@@ -242,20 +244,20 @@ def content(lists: Sequence[NbestList], weights: Mapping[str, float]) -> str:
     return f"{number_of(lists)}@{content}"
 
 
-def number_of(lists: Sequence[NbestList]) -> str:
+def number_of(lists: Dataset) -> str:
     """Return the number of lists for a signature; `90of100` if ten of the set are left
     out.
 
     Args:
         lists: The lists.
     """
-    left_out = lists[0].header.left_out if lists else 0
+    left_out = lists.header.left_out
     if not left_out:
         return str(len(lists))
     return f"{len(lists)}of{len(lists) + left_out}"
 
 
-def _recordings(lists: Sequence[NbestList]) -> Iterator[str]:
+def _recordings(lists: Iterable[NbestList]) -> Iterator[str]:
     """Yield the content of each list and of the list before it in its recording, for
     models that read neighbours.
     """

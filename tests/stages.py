@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from rescore import pipeline
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.lms import LanguageModel
 from rescore.nbest import NbestList
 from rescore.plan import resolve
@@ -42,12 +43,12 @@ def expanded(
 
 
 def tuned(lists: Sequence[NbestList], config: RunConfig | None = None) -> Weights:
-    return pipeline.tune(resolve(config or RunConfig(), dev=lists), lists)
+    return pipeline.tune(resolve(config or RunConfig(), dev=lists), Dataset.of(lists))
 
 
 def evaluated(
     lists: Sequence[NbestList], weights: Weights, config: RunConfig | None = None
 ) -> tuple[Results, list[str]]:
     plan = resolve(config or RunConfig(), lists, weights=weights)
-    decided = pipeline.decide_all(plan, weights, lists)
+    decided = pipeline.decide_all(plan, weights, Dataset.of(lists))
     return pipeline.measure(plan, decided), decided.texts

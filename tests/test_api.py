@@ -20,6 +20,7 @@ import pytest
 import rescore
 from rescore import api, border, pipeline
 from rescore.asked import OF_LOADING
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
@@ -739,7 +740,7 @@ def test_texts_are_those_of_the_decision() -> None:
         rescore.tune(lists, decision="mbr"), decision=Decision("mbr", 1.0)
     )
     chosen = Choice({"s2s": 1.0}, decision=Decision("mbr", 1.0)).texts(
-        ErrorRate(), lists
+        ErrorRate(), Dataset.of(lists)
     )
     assert rescore.texts(lists, weights) == chosen == ["x b d"] * 4
     assert rescore.rerank(lists, weights)[0].hypotheses[0].text == "a b c"

@@ -11,6 +11,7 @@ import rescore
 from rescore import Rescorer, deciding, pipeline
 from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.deciding import decide, decide_parts
 from rescore.decision import Decision
 from rescore.metrics import choose_metric
@@ -77,7 +78,9 @@ def test_folds_decide_with_their_own_weights() -> None:
     lists = some_lists(4)
     metric = choose_metric("wer", lists)
     first, lm = Weights({FIRST_PASS: 1.0}), Weights({FIRST_PASS: 0.0, "lm": 1.0})
-    decided = decide(metric, lists, first, in_folds=InFolds([0, 1, 1, 0], [first, lm]))
+    decided = decide(
+        metric, Dataset.of(lists), first, in_folds=InFolds([0, 1, 1, 0], [first, lm])
+    )
     assert decided.texts == ["a b 0", "a c 1", "a c 2", "a b 3"]
     ranked = [nbest.hypotheses[0].text for nbest, _ in decided.sorted_lists()]
     assert ranked == decided.texts
@@ -88,11 +91,11 @@ def test_parts_are_decided_as_the_whole() -> None:
     metric = choose_metric("wer", lists)
     decision = Decision("mbr", 0.5)
     weights = Weights({FIRST_PASS: 0.4, "lm": 0.6}, decision=decision)
-    parts = [lists[:3], lists[3:4], lists[4:]]
+    parts = map(Dataset, [lists[:3], lists[3:4], lists[4:]])
     texts: list[str] = []
     for decided in decide_parts(metric, parts, weights):
         texts += decided.texts
-    assert texts == decide(metric, lists, weights).texts
+    assert texts == decide(metric, Dataset.of(lists), weights).texts
 
 
 def test_a_text_that_stands_twice_is_told_once(
@@ -102,7 +105,7 @@ def test_a_text_that_stands_twice_is_told_once(
     lists = [NbestList(f"u{place}", list(twice), ("a",)) for place in range(4)]
     metric = choose_metric("wer", lists)
     weights = Weights({FIRST_PASS: 1.0}, decision=Decision("mbr", 1.0))
-    parts = [[nbest] for nbest in lists]
+    parts = [Dataset([nbest]) for nbest in lists]
     list(decide_parts(metric, parts, weights))
     assert [text for text in caplog.messages if "equal texts" in text] == [
         "lists contain equal texts with different"

@@ -18,6 +18,7 @@ import pytest
 from rescore import evaluate, formats, parts
 from rescore.asr.features import RECOMBINED
 from rescore.columns import FIRST_PASS, Column, Role
+from rescore.dataset import Dataset
 from rescore.decision import Decision, DecisionRule
 from rescore.decision.risk import LeastExpectedLoss
 from rescore.errors import UserError
@@ -447,7 +448,10 @@ def test_a_decision_by_expected_loss(
     ]
     options = tuning.TuningOptions(decision=Decision("middle"))
     weights = tuning.tune_weights(
-        ErrorRate(), [NbestList("u", hypotheses, ("a",))], ["lm"], options=options
+        ErrorRate(),
+        Dataset.of([NbestList("u", hypotheses, ("a",))]),
+        ["lm"],
+        options=options,
     )
     assert (
         computed[0] == 1

@@ -15,6 +15,7 @@ import rescore
 from rescore import formats, pipeline
 from rescore.asked import ROADS, checked
 from rescore.columns import TOKENS, WORDS, Column
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.parts import BEST, DECISIONS
@@ -168,11 +169,11 @@ def test_bleu_has_no_bonus_for_length(metric: str, bonuses: tuple[str, ...]) -> 
 def test_columns_of_models_are_tuned_not_those_of_toolkits() -> None:
     lists = scored(1)
     lists[0].hypotheses[0].scores["LM0"] = -3.0
-    assert choose_columns(lists) == ["lm"] and choose_columns(
-        lists, ["LM0", "s2s"]
+    assert choose_columns(Dataset.of(lists)) == ["lm"] and choose_columns(
+        Dataset.of(lists), ["LM0", "s2s"]
     ) == ["LM0"]
     lists[0].header = Header()
-    assert choose_columns(lists) == ["lm", "LM0"]
+    assert choose_columns(Dataset.of(lists)) == ["lm", "LM0"]
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from rescore.asr.mixture import Mixture
 from rescore.asr.systems import combined
 from rescore.columns import Column, Role
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.deciding import first_pass
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import Header, Hypothesis, NbestList
@@ -214,15 +215,15 @@ def test_a_curve_is_of_the_decision_or_absent(
 def test_one_scale_for_texts_and_confidences(decide: str) -> None:
     lists, given = noisy(6), Weights({"s2s": 1.0})
     plan = resolve(RunConfig(decide=decide, scale=0.2), lists, weights=given)
-    texts = replace(given, decision=plan.decision).texts(plan.metric, lists)
+    texts = replace(given, decision=plan.decision).texts(plan.metric, Dataset.of(lists))
     expected = [
         network.confidences(0.2).tolist()
         for network in networks(lists, texts, given, plan.metric.words)
     ]
-    decided = confidences(plan, lists).words
+    decided = confidences(plan, Dataset.of(lists)).words
     assert [[word.confidence for word in words] for words in decided] == expected
     tuned = resolve(RunConfig(), lists, weights=replace(given, decision=plan.decision))
-    assert confidences(tuned, lists).words == decided
+    assert confidences(tuned, Dataset.of(lists)).words == decided
 
 
 def test_a_count_is_a_bonus_also_as_a_column() -> None:
@@ -240,8 +241,8 @@ def test_a_count_is_a_bonus_also_as_a_column() -> None:
     )
     assert named.tuned_columns == asked.tuned_columns == ("x",)
     assert named.tuning == asked.tuning
-    weights = pipeline.tune(named, lists)
-    assert weights.weights == pipeline.tune(asked, lists).weights
+    weights = pipeline.tune(named, Dataset.of(lists))
+    assert weights.weights == pipeline.tune(asked, Dataset.of(lists)).weights
     alone = resolve(RunConfig(columns=("tokens",)), dev=lists)
     assert alone.tuned_columns == () and alone.tuning.bonuses == ("tokens",)
 
@@ -310,11 +311,15 @@ def test_the_order_of_lists_changes_no_test(name: str, by_speaker: bool) -> None
         if seed is not None:
             random.Random(seed).shuffle(lists)
         metric = resolve(RunConfig(), lists).metric
-        figures = Figures(metric, lists, test)
+        figures = Figures(metric, Dataset.of(lists), test)
         last = [len(nbest.hypotheses) - 1 for nbest in lists]
-        row = figures.row("", figures.at(last), figures.of(first_pass(lists).texts))
+        row = figures.row(
+            "", figures.at(last), figures.of(first_pass(Dataset.of(lists)).texts)
+        )
         one = [replace(nbest, hypotheses=nbest.hypotheses[-1:]) for nbest in lists]
-        systems = compare_outputs([("a", lists), ("b", one)], metric, test)
+        systems = compare_outputs(
+            [("a", Dataset(lists)), ("b", Dataset(one))], metric, test
+        )
         rows.append((row.value, row.interval, row.p_value, systems.systems))
     assert rows[0] == rows[1] == rows[2]
 

@@ -21,6 +21,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore.asr.written import WrittenPiece, pieces_of, tokens_of
 from rescore.border import as_weights, checked_lists
 from rescore.config import RunConfig
+from rescore.dataset import NO_LISTS, Dataset
 from rescore.deciding import decide
 from rescore.decision import Choice, combine, posteriors
 from rescore.errors import UserError, counted
@@ -123,7 +124,7 @@ def _of_written(pieces: Sequence[WrittenPiece], flags: Sequence[bool]) -> list[b
 
 
 def networks(
-    lists: Sequence[NbestList],
+    lists: Iterable[NbestList],
     texts: Sequence[str],
     choice: Choice,
     normaliser: Normaliser = EXACT,
@@ -287,7 +288,7 @@ def correct(
 
 
 def calibrate(
-    lists: Sequence[NbestList],
+    lists: Dataset,
     texts: Sequence[str],
     weights: Weights,
     normaliser: Normaliser,
@@ -330,7 +331,7 @@ def calibrate(
 
 
 def _flags(
-    lists: Sequence[NbestList],
+    lists: Dataset,
     decided: Sequence[ConfusionNetwork],
     normaliser: Normaliser,
 ) -> Flags:
@@ -435,13 +436,13 @@ def same_words(plan: Plan) -> Normaliser:
     return plan.metric.words
 
 
-def decided_texts(plan: Plan, lists: Sequence[NbestList]) -> list[str]:
+def decided_texts(plan: Plan, lists: Dataset) -> list[str]:
     """Return the text of each list that the plan and its weights decide on."""
     applied = plan.applied(plan.weights)
     return decide(plan.metric, lists, applied, force=plan.force_weights).texts
 
 
-def calibrated(plan: Plan, dev: Sequence[NbestList]) -> Calibration:
+def calibrated(plan: Plan, dev: Dataset) -> Calibration:
     """Return the calibration of confidences on dev lists.
 
     Args:
@@ -470,9 +471,7 @@ def words_of(
     return (calibration or uncalibrated(plan)).words(network)
 
 
-def confidences(
-    plan: Plan, lists: Sequence[NbestList], dev: Sequence[NbestList] = ()
-) -> Confidences:
+def confidences(plan: Plan, lists: Dataset, dev: Dataset = NO_LISTS) -> Confidences:
     """Return the confidence of each word that the plan and its weights decide on.
 
     Args:
@@ -487,8 +486,8 @@ def confidences(
     same = same_words(plan)
     if dev:
         warn_of_overlap(lists, dev)
-    lists = list(expand(plan, lists))
-    dev = list(expand(plan, dev))
+    lists = Dataset(expand(plan, lists))
+    dev = Dataset(expand(plan, dev))
     as_they_are = uncalibrated(plan)
     calibration = calibrated(plan, dev) if dev else as_they_are
     texts = decided_texts(plan, lists)
@@ -549,9 +548,7 @@ def check_ending(path: str) -> None:
         raise UserError(f"{path}: its ending is none of {', '.join(ENDINGS)}")
 
 
-def check_times(
-    path: str, lists: Sequence[NbestList], segments: Segments | None
-) -> None:
+def check_times(path: str, lists: Dataset, segments: Segments | None) -> None:
     """Check, before anything is computed, that times are known if the file has times.
 
     Args:
@@ -580,7 +577,7 @@ def check_times(
 def write(
     path: str,
     file: IO[str],
-    lists: Sequence[NbestList],
+    lists: Dataset,
     confident: Confidences,
     segments: Segments | None = None,
 ) -> None:

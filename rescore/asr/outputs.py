@@ -114,9 +114,10 @@ def _lists(
 ) -> list[NbestList]:
     """Return the lists of an output, in the order that it decided."""
     sources = [source.path] if source.is_folder else [source]
-    lists: list[NbestList] = formats.read(
+    dataset = formats.read(
         sources, format_name=format_name, s2s=s2s, strict=strict, options=options
     )
+    lists = list(dataset)
     if s2s == FIRST_PASS:
         lists = [as_first_pass(nbest) for nbest in lists]
     if all(len(nbest.hypotheses) == 1 for nbest in lists):
@@ -264,7 +265,7 @@ def read_table_of_systems(
             raise UserError(f"--field system={name}: {error}") from None
         for nbest in lists:
             _rank_by_order(nbest)
-        systems[name] = lists
+        systems[name] = list(lists)
     return systems
 
 

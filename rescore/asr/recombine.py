@@ -219,7 +219,7 @@ class Recombining(Expansion):
 
     @classmethod
     def made(
-        cls, options: Options, config: RunConfig, dev: Sequence[NbestList] | None
+        cls, options: Options, config: RunConfig, dev: Dataset | None
     ) -> Recombining:
         return cls(options.recombine)
 

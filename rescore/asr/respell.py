@@ -36,7 +36,7 @@ from rescore.lms.neighbours import recording_of
 from rescore.metrics.folds import split
 from rescore.metrics.listed import OR, WordList
 from rescore.metrics.normalise import WRITTEN
-from rescore.nbest import Hypothesis, NbestList, in_parts, is_hash_of
+from rescore.nbest import Hypothesis, NbestList, in_parts, is_hash_of, with_header
 from rescore.options import Declared, option, read_file
 
 log = logging.getLogger(__name__)
@@ -549,10 +549,7 @@ class Respelling(Expansion):
                     self._name,
                 )
             respelled = Respeller(self._channel, self._lexicon, self._number)(lists)
-        return (
-            replace(nbest, header=nbest.header.with_records(self.records))
-            for nbest in respelled
-        )
+        return with_header(respelled, lambda header: header.with_records(self.records))
 
     @cached_property
     def _channel(self) -> Channel:

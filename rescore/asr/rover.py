@@ -36,7 +36,6 @@ from rescore.dataset import Dataset
 from rescore.decision.rules import DecisionRule
 from rescore.metrics.base import Metric
 from rescore.metrics.normalise import EXACT, Normaliser
-from rescore.nbest import NbestList
 from rescore.options import Declared, option
 
 Spans = tuple[tuple[float, float], ...]
@@ -434,7 +433,7 @@ class Rover(DecisionRule):
     uses_posteriors = True
     varied: ClassVar = {"no_word": NO_WORD}
 
-    def chooser(self, lists: Sequence[NbestList], metric: Metric | None) -> Ballots:
+    def chooser(self, lists: Dataset, metric: Metric | None) -> Ballots:
         """Return the ballots of lists: words are the same where the metric counts them
         as the same.
         """
@@ -442,7 +441,7 @@ class Rover(DecisionRule):
         texts = []
         for nbest in lists:
             texts.append([hypothesis.text for hypothesis in nbest.hypotheses])
-        usual = KEPT if Dataset.of(lists).header.systems else 1.0
+        usual = KEPT if lists.header.by_systems else 1.0
         times = []
         for nbest in lists:
             times.append([hypothesis.times for hypothesis in nbest.hypotheses])

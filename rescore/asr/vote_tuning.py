@@ -50,7 +50,7 @@ does not decide alone.
 
 def tune_with_votes(
     metric: Metric,
-    lists: Sequence[NbestList],
+    lists: Dataset,
     options: TuningOptions,
     fitted: Fitted,
     has_columns: bool,
@@ -73,7 +73,7 @@ def tune_with_votes(
         level: Level of the message about the systems.
         warns: Whether a warning says that the best system decides.
     """
-    lists = in_order(lists)
+    lists = lists.with_lists(in_order(lists))
     tuner = _VoteTuner(metric, lists, options.decision)
     voting = tuner.best_vote()
     number = f"{len(lists):,}"
@@ -94,7 +94,9 @@ def tune_with_votes(
             # votes were tuned with this scale
             decision = replace(decision, scale=1.0)
         voted = [_possible(applied(vote.mixture, nbest)) for nbest in lists]
-        return fitted(voted, replace(options, decision=decision), vote.mixture)
+        return fitted(
+            lists.with_lists(voted), replace(options, decision=decision), vote.mixture
+        )
 
     by_votes, ours = fit(voting)
     by_one, theirs = fit(alone)
@@ -142,9 +144,7 @@ class _VoteTuner:
     (`DecisionRule.varied`) are tuned with it.
     """
 
-    def __init__(
-        self, metric: Metric, lists: Sequence[NbestList], decision: Decision
-    ) -> None:
+    def __init__(self, metric: Metric, lists: Dataset, decision: Decision) -> None:
         """Make a tuner.
 
         Args:
@@ -155,7 +155,7 @@ class _VoteTuner:
         self._metric = metric
         self._lists = lists
         self._decision = decision
-        self.systems = Dataset.of(lists).header.systems
+        self.systems = lists.header.systems
         self._scales = _scales(metric, lists, self.systems)
         unscaled = replace(decision, scale=None)
         allowed = Choice({FIRST_PASS: 1.0}, decision=unscaled).allowed(lists)
@@ -349,9 +349,7 @@ def _rate(metric: Metric, counts: Counts) -> float:
     return 100 - value if metric.higher_is_better else value
 
 
-def _scales(
-    metric: Metric, lists: Sequence[NbestList], systems: Sequence[str]
-) -> dict[str, float]:
+def _scales(metric: Metric, lists: Dataset, systems: Sequence[str]) -> dict[str, float]:
     """Return the posterior scale of each system that has several texts in a list: the
     best scale for minimum Bayes risk over its texts.
     """
@@ -360,12 +358,12 @@ def _scales(
         own = _lists_of(name, lists)
         if any(len(nbest.hypotheses) > 1 for nbest in own):
             alone = Choice({FIRST_PASS: 1.0}, decision=Decision("mbr"))
-            decision, _ = tune_scale(alone, metric, own)
+            decision, _ = tune_scale(alone, metric, lists.with_lists(own))
             scales[name] = decision.scale or 1.0
     return scales
 
 
-def _lists_of(system: str, lists: Sequence[NbestList]) -> list[NbestList]:
+def _lists_of(system: str, lists: Dataset) -> list[NbestList]:
     """Return the lists of one system alone, with its scores as first pass; without
     lists to which it gave no text.
     """

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from rescore.cli import options
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.errors import OptionError
 from rescore.metrics.listed import LISTED
 from rescore.metrics.texts import warn_of_texts
@@ -51,7 +52,7 @@ def command(
         _check_words_are_read(config, loaded)
     plan = resolve(config, lists, weights=loaded)
     warn_of_texts(plan.metric, lists)
-    expanded = list(expand(plan, lists))
+    expanded = Dataset(expand(plan, lists))
     decided = decide_all(plan, loaded, expanded)
     result = analysis.analyse(plan.metric, decided, plan.test)
     own.write_details(lambda: measure(plan, decided).details())

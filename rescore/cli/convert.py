@@ -75,11 +75,11 @@ def command(
     inputs.read_options.group_ids = own.group_ids
     lists = inputs.read(own.nbest)
     plan = pipeline.resolve(config, lists, measures=False)
-    lists = list(pipeline.expand(plan, lists))
-    lists = undo.undone(lists)
+    expanded = list(pipeline.expand(plan, lists))
+    written = undo.undone(expanded)
     if own.ref_text is not None:
-        write_references(lists, own.ref_text)
+        write_references(written, own.ref_text)
         if not is_typed("output"):
             return
     for path in own.output:
-        formats.write(lists, path, own.to)
+        formats.write(written, path, own.to)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from rescore.cli import options
 from rescore.cli.bridge import given_flags, is_typed
 from rescore.config import GROUPS, MEASURES, RunConfig
+from rescore.dataset import Dataset
 from rescore.errors import OptionError, takes_no
 from rescore.files import shown
 from rescore.metrics import Metric
@@ -148,9 +150,7 @@ def command(
         raise OptionError("--details compares one or two outputs")
     if config.measuring.words and not config.metrics:
         config = replace(config, metrics=("wer", *_listed_metrics()))
-    together: list[NbestList] = []
-    for _, lists in read:
-        together += lists
+    together = Dataset(chain.from_iterable(lists for _, lists in read))
     every = plan_of(config, together).metrics
     read = [(name, aligned_outputs(every[0], lists)) for name, lists in read]
     tests = significance.make_each(every)
@@ -165,7 +165,7 @@ def command(
 
 def _read(
     own: Evaluation, config: RunConfig, inputs: options.InputOptions
-) -> list[tuple[str, list[NbestList]]]:
+) -> list[outputs.NamedLists]:
     """Return the lists of each output, with its name.
 
     Raises:
@@ -176,7 +176,7 @@ def _read(
     if any(METRICS[name].reads == SESSION for name in config.metrics):
         every = _sessions(own, config, inputs)
     elif not own.whole:
-        read_each: list[tuple[str, list[NbestList]]] = []
+        read_each: list[outputs.NamedLists] = []
         for path in own.outputs:
             read_each += inputs.read_outputs(path)
         return read_each
@@ -189,7 +189,7 @@ def _read(
         words = config.measuring.values.get("normaliser")
         how = (inputs.strict, inputs.read_options, words)
         every = read(own.outputs, inputs.ref[0], *how)
-    return list(zip(names, every, strict=True))
+    return list(zip(names, map(Dataset, every), strict=True))
 
 
 _ALL_SPEAKERS = "measures whole recordings with all their speakers"

@@ -15,6 +15,7 @@ from rescore.asked import ROADS
 from rescore.cli.bridge import Offer, command, lists_of_call, show
 from rescore.cli.progress import progress_bar, scoring_progress
 from rescore.config import DECISION, EXPANSION, RunConfig
+from rescore.dataset import Dataset
 from rescore.errors import OptionError, counted
 from rescore.files import ending_of, name_of_set, resolved, shown
 from rescore.formats import check_output, checked_lists
@@ -220,7 +221,7 @@ class InputOptions(Declared):
         paths: Sequence[str],
         need_references: bool = False,
         ref_option: str = "--ref",
-    ) -> list[NbestList]:
+    ) -> Dataset:
         """Return all lists.
 
         Args:
@@ -242,9 +243,9 @@ class InputOptions(Declared):
             scores=self.scores,
             **self._how(),
         )
-        return list(self.prepared(lists))
+        return Dataset(self.prepared(lists))
 
-    def read_dev(self, dev: DevLists) -> list[NbestList]:
+    def read_dev(self, dev: DevLists) -> Dataset:
         """Return dev lists, which have references of their own.
 
         Args:
@@ -256,7 +257,7 @@ class InputOptions(Declared):
         of_dev = replace(self, ref=dev.dev_ref, src=dev.dev_src, scores=dev.dev_scores)
         return of_dev.read(dev.dev, need_references=True, ref_option="--dev-ref")
 
-    def read_output(self, path: str) -> list[NbestList]:
+    def read_output(self, path: str) -> Dataset:
         """Return N-best lists, or a 1-best text as lists of one hypothesis.
 
         Args:
@@ -277,7 +278,7 @@ class InputOptions(Declared):
         """Whether --field names systems."""
         return bool(systems_of(given_fields(self.read_options)))
 
-    def read_outputs(self, path: str) -> list[tuple[str, list[NbestList]]]:
+    def read_outputs(self, path: str) -> list[tuple[str, Dataset]]:
         """Return the lists of each output of a path, with its name: of a table in which
         a column names the system of each row (--field system=COLUMN), those of each
         system.
@@ -492,7 +493,7 @@ class DetokenizeOption(Declared):
         """A function that returns a text as it is written."""
         return detokeniser(self.detokenize) if self.detokenize else str
 
-    def undone(self, lists: list[NbestList]) -> list[NbestList]:
+    def undone(self, lists: Sequence[NbestList]) -> Sequence[NbestList]:
         """Return lists whose hypotheses and references are as they are written.
 
         Args:

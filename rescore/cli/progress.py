@@ -7,16 +7,16 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
 from tqdm import tqdm
 
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.errors import counted
 from rescore.lms import single_specs
-from rescore.nbest import NbestList
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ class _Bar(tqdm):  # type: ignore[misc]
 
 @contextmanager
 def scoring_progress(
-    config: RunConfig, *sets: Sequence[NbestList] | None
+    config: RunConfig, *sets: Dataset | None
 ) -> Iterator[ModelProgress]:
     """Yield the progress of all models with the hypotheses of sets, on a bar.
 

@@ -119,7 +119,7 @@ class _Texts:
         for nbest, text in ranked:
             self.writer.write(nbest, self._plain(text))
             self.number += 1
-            if nbest.header.systems:
+            if nbest.header.by_systems:
                 self.baseline = baseline_of(several=True)
             if text != _first_text(nbest):
                 self.changed += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import click
 from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.config import RunConfig
+from rescore.dataset import NO_LISTS, Dataset
 from rescore.errors import UserError
 from rescore.lms.cards import ADVICE, FASTER
 from rescore.nbest import NbestList
@@ -43,7 +44,7 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
         """Whether a file is asked for."""
         return any((self.output, self.best, self.save_weights, self.html, self.details))
 
-    def check_all(self, lists: Sequence[NbestList], times: options.Times) -> None:
+    def check_all(self, lists: Dataset, times: options.Times) -> None:
         """Refuse files that cannot be written for these lists, before anything is
         computed.
 
@@ -161,6 +162,8 @@ def _figures_on_dev(outcome: Outcome) -> list[MetricResult]:
     Args:
         outcome: The outcome of a run with dev lists.
     """
-    decided = pipeline.decide_all(outcome.plan, outcome.weights, outcome.dev or ())
+    decided = pipeline.decide_all(
+        outcome.plan, outcome.weights, outcome.dev or NO_LISTS
+    )
     without_groups = replace(outcome.plan, by=None)
     return pipeline.measure(without_groups, decided).metrics

@@ -12,6 +12,7 @@ from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.columns import FIRST_PASS
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.deciding import first_pass
 from rescore.decision import Decision
 from rescore.errors import OptionError
@@ -76,7 +77,7 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
         )
     metric = plan.metric
     warn_of_texts(metric, dev)
-    lists = list(pipeline.expand(plan, dev, dev=True))
+    lists = Dataset(pipeline.expand(plan, dev, dev=True))
     weights = pipeline.tune(plan, lists)
     warn_of_few(lists)
     weights.save(Path(own.output))

@@ -9,13 +9,14 @@ columns of a hypothesis, `Choice.texts` decides lists by these scores, and
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from numbers import Real
 
 import numpy as np
 
 from rescore.columns import FIRST_PASS
+from rescore.dataset import Dataset
 from rescore.decision.first_pass import FirstPass
 from rescore.decision.rules import Decision, Floats, posteriors
 from rescore.errors import UserError
@@ -82,7 +83,7 @@ class Choice:
         """
         return dict(self.mixture.shares) if self.mixture else {}
 
-    def allowed(self, lists: Sequence[NbestList]) -> list[NbestList]:
+    def allowed(self, lists: Dataset) -> Dataset:
         """Return the lists as the decision sees them: the hypotheses that may win, in
         the order in which equals win.
 
@@ -96,9 +97,9 @@ class Choice:
         for nbest in lists:
             kept = candidates(nbest, self.excluded)
             allowed.append(self.decision.distinct(kept, self.weighted))
-        return allowed
+        return lists.with_lists(allowed)
 
-    def texts(self, metric: Metric | None, lists: Sequence[NbestList]) -> list[str]:
+    def texts(self, metric: Metric | None, lists: Dataset) -> list[str]:
         """Return the text that is chosen for each list.
 
         Args:
@@ -114,12 +115,12 @@ class Choice:
         if self.decision.uses_posteriors:  # Only these rules need a line of progress.
             stream = paced(lists, "decided %d of %d lists")
         for portion in in_parts(stream, PAIRS, _pairs):
-            allowed = self.allowed(portion)
+            allowed = self.allowed(lists.with_lists(portion))
             chooser = self.decision.rule.chooser(allowed, metric)
             texts += chooser.texts(self._preferences(allowed))
         return texts
 
-    def _preferences(self, allowed: Sequence[NbestList]) -> list[Floats]:
+    def _preferences(self, allowed: Dataset) -> list[Floats]:
         """Return the posterior of each hypothesis (hypotheses,) of each list, or its
         combined score for a rule that takes no scale.
         """
@@ -192,7 +193,7 @@ def combine(nbest: NbestList, choice: Choice) -> Floats:
     return combined
 
 
-def best(lists: Sequence[NbestList], choice: Choice) -> list[int]:
+def best(lists: Dataset, choice: Choice) -> list[int]:
     """Return the index of the best hypothesis of each list, by `ranking`."""
     return [ranking(nbest, combine(nbest, choice).tolist())[0] for nbest in lists]
 

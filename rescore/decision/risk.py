@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rescore.dataset import Dataset
 from rescore.decision.rules import DecisionRule, Floats
 from rescore.errors import UserError
 from rescore.metrics.base import Metric, PairLosses, Places, metric_input
@@ -272,7 +273,7 @@ class RiskChooser:
 
     rule: LeastExpectedLoss
     metric: Metric
-    lists: Sequence[NbestList]
+    lists: Dataset
     losses: Sequence[Floats | ListLosses]
 
     def texts(self, preferences: Sequence[Floats]) -> list[str]:
@@ -312,7 +313,7 @@ class LeastExpectedLoss(DecisionRule):
     uses_posteriors = True
     by_expected_loss = True
 
-    def chooser(self, lists: Sequence[NbestList], metric: Metric | None) -> RiskChooser:
+    def chooser(self, lists: Dataset, metric: Metric | None) -> RiskChooser:
         """Return the rule with the losses of some lists.
 
         Raises:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics.base import Metric
 from rescore.nbest import NbestList, without_copies
@@ -124,7 +125,7 @@ class DecisionRule:
         """
         self.options = self.Options() if options is None else options
 
-    def chooser(self, lists: Sequence[NbestList], metric: Metric | None) -> Chooser:
+    def chooser(self, lists: Dataset, metric: Metric | None) -> Chooser:
         """Return the rule, ready for some lists.
 
         Args:
@@ -167,7 +168,7 @@ class OneByOne:
     """The chooser of a rule that needs nothing but a list and its preferences."""
 
     rule: DecisionRule
-    lists: Sequence[NbestList]
+    lists: Dataset
 
     def texts(self, preferences: Sequence[Floats]) -> list[str]:
         """Return the text of each list."""

@@ -121,7 +121,7 @@ class Components(Feature):
 
     def weighted_alone(self, at: Situation) -> Iterator[WeightedColumn]:
         """Yield a weight without bounds for each part, as with --components."""
-        if not at.config.expands and not at.tuning_lists.header.systems:
+        if not at.config.expands and not at.tuning_lists.header.by_systems:
             yield from self._parts(at, "no scores of language models", shown=True)
 
     def unweighted(self, at: Situation, weighted: Collection[str]) -> Iterator[Reason]:

@@ -149,7 +149,7 @@ class _Text(NamedTuple):
         their clocks differ slightly.
         """
         recording = self.nbest.recording or ""
-        by_systems = bool(self.nbest.header.systems)
+        by_systems = self.nbest.header.by_systems
         return by_systems and is_piece_of(self.nbest.id, recording)
 
 

@@ -71,7 +71,7 @@ def _with_first_pass(nbest: NbestList, column: str, place: str) -> None:
         if column == WORDS:  # a column of every list, but here a file's own is meant
             which = "in the file"
         else:
-            which = f"(found: {', '.join(sorted(column_names(nbest))) or 'none'})"
+            which = f"(found: {', '.join(sorted(nbest.column_names)) or 'none'})"
         raise UserError(f"{place}: no score {column!r} {which}; choose another --s2s")
     for hypothesis in nbest.hypotheses:
         _set_first_pass(hypothesis, hypothesis.scores.pop(column))
@@ -100,11 +100,6 @@ def is_mean(name: str) -> bool:
         (True, False, False)
     """
     return not MEANS.isdisjoint(re.split(r"[\W_\d]+", name.lower()))
-
-
-def column_names(nbest: NbestList) -> set[str]:
-    """Return the names of the columns that any hypothesis has."""
-    return set[str]().union(*(hypothesis.scores for hypothesis in nbest.hypotheses))
 
 
 READERS_OWN = {FIRST_PASS, SUM, FORMER_FIRST_PASS, SCORE}

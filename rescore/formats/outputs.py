@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rescore.columns import FIRST_PASS
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.formats.one_best import read_best
 from rescore.formats.reading import (
@@ -45,7 +46,7 @@ def is_text(
 
 def read_output(
     path: str, references: str | References | None = None, **options: Any
-) -> list[NbestList]:
+) -> Dataset:
     """Return N-best lists, or 1-best texts as lists of one hypothesis. The output of
     reranked lists is what reranking chose (`rescore.nbest.as_first_pass`).
 
@@ -59,7 +60,7 @@ def read_output(
     """
     warnings = InputWarnings(bool(options.get("strict")))
     with warnings.reported():
-        return _read_output(path, references, warnings, options)
+        return Dataset(_read_output(path, references, warnings, options))
 
 
 def _read_output(
@@ -112,12 +113,13 @@ def _read_output(
             lists = with_sources(lists, sources, warnings, allow_missing, understood)
         understood.tell()
     else:
-        lists = read(
+        dataset = read(
             [path] if source.is_folder else [source],
             references=files,
             need_references=True,
             **options,
         )
+        lists = list(dataset)
         if options.get("s2s", FIRST_PASS) == FIRST_PASS:
             lists = [as_first_pass(nbest) for nbest in lists]
     return lists

@@ -22,7 +22,6 @@ from rescore.formats.fields import or_field
 from rescore.formats.first_pass import (
     check_columns,
     choose_first_pass,
-    column_names,
     is_mean,
 )
 from rescore.formats.folders import with_files_of_folders
@@ -709,8 +708,7 @@ class _Headers:
     def of(self, nbest: NbestList) -> Header:
         """Return the reader's header of a list, with what is known of the file."""
         header = nbest.header
-        # identity is the common case, and quick
-        if header is not self._read and header != self._read:
+        if header != self._read:
             self._read = header
             has_means = header.scores_are_means or self._has_means
             self._complete = replace(
@@ -719,7 +717,7 @@ class _Headers:
                 translates=header.translates or self._translates,
                 scores_are_means=self._are_means(nbest),
             )
-            if not has_means and SUM in column_names(nbest):
+            if not has_means and SUM in nbest.column_names:
                 # A name alone says nothing of the other scores.
                 self._complete = self._complete.with_records({SUM: FROM_FILE})
         return self._complete
@@ -732,7 +730,7 @@ class _Headers:
         if is_mean(self._source.score if is_own else self._s2s):
             return True
         says_means = nbest.header.scores_are_means
-        if says_means and SUM not in column_names(nbest):
+        if says_means and SUM not in nbest.column_names:
             return is_own
         return (says_means or self._has_means) and are_means(nbest)
 

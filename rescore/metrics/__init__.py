@@ -6,8 +6,7 @@ A metric declares its abilities (`Metric`); `METRICS` is the table of all metric
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from rescore.dataset import Dataset
 from rescore.metrics.base import (
     Metric,
     MetricOptions,
@@ -17,7 +16,6 @@ from rescore.metrics.base import (
     value,
 )
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import NbestList
 from rescore.parts import METRICS
 
 __all__ = [
@@ -39,7 +37,7 @@ DEFAULTS = ("wer", "bleu")
 """The metrics that `default_metric` may return."""
 
 
-def default_metric(lists: Sequence[NbestList]) -> str:
+def default_metric(lists: Dataset) -> str:
     """Return the name of the metric for lists: `bleu` for translations, else `wer`.
 
     Lists are translations if one has a source text that is not empty, or comes from a
@@ -48,14 +46,13 @@ def default_metric(lists: Sequence[NbestList]) -> str:
     Args:
         lists: The lists.
     """
-    for nbest in lists:
-        if nbest.source or nbest.header.translates:
-            return "bleu"
+    if lists.header.translates or any(nbest.source for nbest in lists):
+        return "bleu"
     return "wer"
 
 
 def choose_metric(
-    name: str | None, lists: Sequence[NbestList], options: MetricOptions | None = None
+    name: str | None, lists: Dataset, options: MetricOptions | None = None
 ) -> Metric:
     """Return the metric for lists.
 

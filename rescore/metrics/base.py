@@ -8,13 +8,14 @@ sum over its sentences.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import NbestList
@@ -311,7 +312,7 @@ def list_statistics(metric: Metric, lists: Sequence[NbestList]) -> list[Counts]:
     return list(remembered(lists, _list_statistics))
 
 
-def check_references(lists: Sequence[NbestList]) -> None:
+def check_references(lists: Iterable[NbestList]) -> None:
     """Raise an error if a list has no reference. An empty reference is a reference."""
     for nbest in lists:
         if not nbest.references:
@@ -320,7 +321,7 @@ def check_references(lists: Sequence[NbestList]) -> None:
             )
 
 
-def check_measurable(metric: Metric, lists: Sequence[NbestList], purpose: str) -> None:
+def check_measurable(metric: Metric, lists: Dataset, purpose: str) -> None:
     """Raise an error if all references are empty, as the metric counts them.
 
     Args:
@@ -336,7 +337,7 @@ def check_measurable(metric: Metric, lists: Sequence[NbestList], purpose: str) -
     every = np.concatenate(list_statistics(metric, lists))
     if not is_measurable(metric, every.sum(axis=0)):
         raise UserError(
-            f"{lists[0].header.prefix}{metric.undefined}, as {metric.name} counts"
+            f"{lists.header.prefix}{metric.undefined}, as {metric.name} counts"
             f" them; {purpose}"
         )
 
@@ -468,7 +469,7 @@ def _unsigned(metric: Metric) -> dict[str, str]:
     return further
 
 
-def aligned_outputs(metric: Metric, lists: Sequence[NbestList]) -> list[NbestList]:
+def aligned_outputs(metric: Metric, lists: Dataset) -> Dataset:
     """Return lists whose outputs have, of alternatives, those that sclite aligns with a
     reference, for the words of a metric.
 
@@ -489,7 +490,7 @@ def aligned_outputs(metric: Metric, lists: Sequence[NbestList]) -> list[NbestLis
                 hypothesis = replace(hypothesis, text=text)
             hypotheses.append(hypothesis)
         aligned.append(replace(nbest, hypotheses=hypotheses))
-    return aligned
+    return lists.with_lists(aligned)
 
 
 # --- values of sets -------------------------------------------------------------------

@@ -39,7 +39,7 @@ from rescore.metrics.wer import (
     SUBSTITUTIONS,
     ErrorRate,
 )
-from rescore.nbest import Header, NbestList
+from rescore.nbest import NbestList, SharedChange
 from rescore.options import read_file
 
 log = logging.getLogger(__name__)
@@ -317,18 +317,15 @@ def with_listed(
     """
     own = OwnTerms(listed, words)
     column = listed_column(listed, words)
-    last = Header()
-    header = Header()
+    with_column = SharedChange(lambda header: header.with_records({LISTED: column}))
     for nbest in lists:
-        if nbest.header is not last:  # lists of one file share their header
-            last = nbest.header
-            header = last.with_records({LISTED: column})
         terms = own.of(nbest.id)
         hypotheses = []
         for hypothesis in nbest.hypotheses:
             number = sum(terms.marks(words(hypothesis.text)))
             scores = hypothesis.scores | {LISTED: float(number)}
             hypotheses.append(replace(hypothesis, scores=scores))
+        header = with_column(nbest.header)
         yield replace(nbest, hypotheses=hypotheses, header=header)
 
 

@@ -10,9 +10,10 @@ import logging
 import re
 import shlex
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from rescore.dataset import Dataset
 from rescore.errors import counted
 from rescore.metrics.base import SESSION, Metric
 from rescore.metrics.normalise import UNSPACED, Normaliser
@@ -28,7 +29,7 @@ has no blanks between words.
 """
 
 
-def warn_of_texts(metric: Metric, lists: Sequence[NbestList]) -> None:
+def warn_of_texts(metric: Metric, lists: Dataset) -> None:
     """Log a warning if the letters, the words or the tokenisation of texts and
     references are not as a metric takes them.
 
@@ -42,7 +43,7 @@ def warn_of_texts(metric: Metric, lists: Sequence[NbestList]) -> None:
     _warn_of_case(metric, some)
     _warn_of_marks(metric, some)
     _warn_of_unspaced(metric, some)
-    referred = [nbest for nbest in some if nbest.references]
+    referred = lists.with_lists(nbest for nbest in some if nbest.references)
     if referred:
         _warn_of_forms(metric, referred)
         _warn_of_blanks(metric, referred)
@@ -61,7 +62,7 @@ def _said(metric: Metric, nbest: NbestList) -> NbestList:
     return replace(nbest, hypotheses=hypotheses, references=references)
 
 
-def _references_and_texts(lists: Sequence[NbestList]) -> tuple[list[str], list[str]]:
+def _references_and_texts(lists: Iterable[NbestList]) -> tuple[list[str], list[str]]:
     """Return all references of lists, and the texts of all hypotheses."""
     references: list[str] = []
     texts: list[str] = []
@@ -71,7 +72,7 @@ def _references_and_texts(lists: Sequence[NbestList]) -> tuple[list[str], list[s
     return references, texts
 
 
-def _tell_answers(metric: Metric, lists: Sequence[NbestList]) -> None:
+def _tell_answers(metric: Metric, lists: Dataset) -> None:
     """Log how many texts and references have no answer, where answers are compared."""
     words = metric.words
     if words is None or words.answer is None:
@@ -95,7 +96,7 @@ def _tell_answers(metric: Metric, lists: Sequence[NbestList]) -> None:
         if all(map(Normaliser(answer=with_numbers), wrong)):
             advised = shlex.quote(with_numbers)
             message += f"; for references that are plain numbers, give {advised}"
-    log.warning("%s%s", lists[0].header.prefix, message)
+    log.warning("%s%s", lists.header.prefix, message)
 
 
 PLAIN_NUMBER = r"|^(-?[\d.,]*\d)$"
@@ -112,12 +113,12 @@ def _end_of(text: str) -> str:
     return f"'{text}'"
 
 
-def _warn_of_mismatch(metric: Metric, lists: Sequence[NbestList]) -> None:
+def _warn_of_mismatch(metric: Metric, lists: Dataset) -> None:
     """Log a warning if texts and references are not tokenised alike."""
     references, texts = _references_and_texts(lists)
     mismatch = metric.mismatch(texts, references)
     if mismatch:
-        log.warning("%s%s", lists[0].header.prefix, mismatch)
+        log.warning("%s%s", lists.header.prefix, mismatch)
 
 
 def _warn_of_unspaced(metric: Metric, lists: Sequence[NbestList]) -> None:

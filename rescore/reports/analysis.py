@@ -25,7 +25,7 @@ from rescore.metrics import Metric, Normaliser, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts, check_measurable
 from rescore.metrics.significance import PairedTest, ScoredTexts, paired_interval
-from rescore.nbest import NbestList, own_indices, ranking
+from rescore.nbest import own_indices, ranking
 from rescore.parts import ANALYSIS_OF_SYSTEMS, resolve
 from rescore.reports.figures import (
     SIGNIFICANT,
@@ -255,7 +255,7 @@ def outlook(
     weights = decided.weights
     flatters = weights.tuning.is_on(lists)
     if weights.excluded:
-        lists = [candidates(nbest, weights.excluded) for nbest in lists]
+        lists = lists.with_lists(candidates(nbest, weights.excluded) for nbest in lists)
     figures = Figures(metric, lists, test)
     first = figures.of(first_pass(lists).texts)
     chosen = figures.of(decided.texts)
@@ -276,18 +276,17 @@ def outlook(
         p_value=figures.p_value(first, chosen),
         oracle=figures.oracle,
     )
-    dataset = Dataset.of(lists)
     if not result.possible:
-        by_votes = bool(dataset.header.systems) and not result.has_lm
+        by_votes = lists.header.by_systems and not result.has_lm
         result = replace(result, by_votes=by_votes)
-        return replace(result, next=_step_without_choice(metric, result, dataset))
-    if dataset.header.systems and not result.has_lm:
+        return replace(result, next=_step_without_choice(metric, result, lists))
+    if lists.header.by_systems and not result.has_lm:
         result = replace(result, by_votes=True)
         step = analysis_of_systems().next_step(result, weights)
         return replace(result, next=step)
     counts = metric.details(summed(first))
     instead = another_lm(counts, weights.weights)
-    step = _next_step(result, dataset, instead)
+    step = _next_step(result, lists, instead)
     if not result.has_lm and weights.score_columns:
         step = (
             f"{instead}: this LM has weight 0; the largest possible gain is"
@@ -309,7 +308,7 @@ def _step_without_choice(metric: Metric, outlook: Outlook, lists: Dataset) -> st
     if outlook.first_pass == perfect:
         return "nothing: the first pass has no errors"
     more = "more hypotheses, for example by score --recombine 20"
-    if lists.header.systems:
+    if lists.header.by_systems:
         more = "one more system"
     return f"{more}: no list has a better text than the first pass"
 
@@ -318,7 +317,7 @@ SAMPLE = 1_000
 """Lists whose texts show the language."""
 
 
-def _of_known_language(step: str, result: Outlook, lists: Sequence[NbestList]) -> str:
+def _of_known_language(step: str, result: Outlook, lists: Dataset) -> str:
     """Return the next step without advice to use a model that does not know the
     language of the lists.
 
@@ -327,10 +326,9 @@ def _of_known_language(step: str, result: Outlook, lists: Sequence[NbestList]) -
         result: The figures.
         lists: The lists.
     """
-    dataset = Dataset.of(lists)
     models = []
-    for name in dataset.columns(Role.LM):
-        record = dataset.header.records.get(name)
+    for name in lists.columns(Role.LM):
+        record = lists.header.records.get(name)
         models.append(record.model if record else name)
     texts = first_pass(lists[:SAMPLE]).texts
     foreign = [name for name in models or [FASTER] if is_foreign(name, texts)]
@@ -377,13 +375,13 @@ def _next_step(outlook: Outlook, lists: Dataset, instead: str) -> str:
             f"another LM, closer to these texts: {100 * (1 - outlook.share):.0f} % of"
             " the possible gain is left"
         )
-    if lists.header.systems:
+    if lists.header.by_systems:
         return "one more system: this LM works well"
     return "more hypotheses, for example by score --recombine 20: this LM works well"
 
 
 def by_depth(
-    metric: Metric, statistics: Sequence[Counts], lists: Sequence[NbestList]
+    metric: Metric, statistics: Sequence[Counts], lists: Dataset
 ) -> list[Depth]:
     """Return the oracle of the first N hypotheses of each list, for each N.
 
@@ -443,7 +441,7 @@ def _moves(metric: Metric, first: ScoredTexts, reranked: ScoredTexts) -> Changes
 
 def confused(
     normaliser: Normaliser,
-    lists: Sequence[NbestList],
+    lists: Dataset,
     wrong: Sequence[str],
     right: Sequence[str],
 ) -> Counter[tuple[str, str]]:

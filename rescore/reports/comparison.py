@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rescore.columns import FIRST_PASS, WORDS, units
+from rescore.dataset import Dataset
 from rescore.deciding import Decided, first_pass
 from rescore.errors import counted
 from rescore.files import opened
@@ -17,7 +18,6 @@ from rescore.metrics import Metric
 from rescore.metrics.base import is_better, text_value
 from rescore.metrics.significance import PairedTest, ScoredTexts
 from rescore.metrics.texts import warn_of_texts
-from rescore.nbest import NbestList
 from rescore.parts import STYLES
 from rescore.reports import groups
 from rescore.reports.figures import (
@@ -244,8 +244,8 @@ class Entry(NamedTuple):
 
 def compare(
     metric: Metric,
-    lists: Sequence[NbestList],
-    dev: Sequence[NbestList],
+    lists: Dataset,
+    dev: Dataset,
     entries: Iterable[Entry],
     test: PairedTest,
     sources: tuple[str, str] = ("test", "dev"),

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rescore.columns import FIRST_PASS
+from rescore.dataset import Dataset
 from rescore.files import ending_of, opened
 from rescore.metrics import Metric, Normaliser
 from rescore.metrics.base import is_better, text_statistics
@@ -20,7 +21,7 @@ Rows = list[dict[str, Any]]
 
 def details(
     metric: Metric | None,
-    lists: Sequence[NbestList],
+    lists: Dataset,
     first: Sequence[str],
     chosen: Sequence[str],
 ) -> Rows:
@@ -96,9 +97,7 @@ def _spoken(metric: Metric | None, nbest: NbestList, text: str) -> str | None:
     return reference
 
 
-def _figures(
-    metric: Metric, lists: Sequence[NbestList], texts: Sequence[str]
-) -> list[float]:
+def _figures(metric: Metric, lists: Dataset, texts: Sequence[str]) -> list[float]:
     """Return the errors of each text, or its value if the metric is no error rate."""
     statistics = text_statistics(metric.for_reports, lists, texts)
     return metric.ranking_values(statistics).tolist()

@@ -33,7 +33,7 @@ from rescore.metrics.significance import (
     ScoredTexts,
     confidence_interval,
 )
-from rescore.nbest import NbestList, content_key, own_indices, tie_order
+from rescore.nbest import content_key, own_indices, tie_order
 from rescore.options import Declared, option
 from rescore.signature import Conditions, Signature, column_records, content
 from rescore.styles import UNDEFINED, figure
@@ -139,7 +139,7 @@ class Figures:
     """
 
     def __init__(
-        self, metric: Metric, lists: Sequence[NbestList], test: PairedTest | None = None
+        self, metric: Metric, lists: Dataset, test: PairedTest | None = None
     ) -> None:
         """Compute the statistics of all hypotheses.
 
@@ -172,7 +172,7 @@ class Figures:
     @cached_property
     def systems(self) -> list[str]:
         """The names of the systems that wrote the lists; empty for one system."""
-        return Dataset.of(self.lists).header.systems
+        return self.lists.header.systems
 
     def at(self, indices: Sequence[int]) -> list[ScoredText]:
         """Return one hypothesis of each list, measured.
@@ -289,7 +289,7 @@ def summed(texts: ScoredTexts) -> Counts:
     return np.asarray(np.sum([chosen.counts for chosen in texts], axis=0))
 
 
-def tell_mean_of_samples(metric: Metric, lists: Sequence[NbestList]) -> None:
+def tell_mean_of_samples(metric: Metric, lists: Dataset) -> None:
     """Log the mean of all hypotheses, where a metric takes each text as one answer.
     Tables show the first sample alone.
 
@@ -307,7 +307,7 @@ def tell_mean_of_samples(metric: Metric, lists: Sequence[NbestList]) -> None:
         means.append(metric.values(rows).mean())
     log.info(
         "%s%s of one hypothesis, as the mean of all: %.2f",
-        lists[0].header.prefix,
+        lists.header.prefix,
         metric.name,
         np.mean(means),
     )
@@ -315,7 +315,7 @@ def tell_mean_of_samples(metric: Metric, lists: Sequence[NbestList]) -> None:
 
 def sign(
     metric: Metric | None,
-    lists: Sequence[NbestList],
+    lists: Dataset,
     weights: Weights,
     test: PairedTest | None = None,
     objective: Metric | None = None,
@@ -397,7 +397,7 @@ def _objective(
     metric: Metric | None,
     name: str,
     settings: Mapping[str, str],
-    lists: Sequence[NbestList],
+    lists: Dataset,
 ) -> str | None:
     """Return a metric with its settings, for a signature; None for no metric, or for
     the metric of the figures.

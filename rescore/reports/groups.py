@@ -18,6 +18,7 @@ from typing import Annotated
 import numpy as np
 from msgspec import Meta
 
+from rescore.dataset import Dataset
 from rescore.errors import UserError, listed
 from rescore.formats.id_groups import groups_of_ids
 from rescore.formats.ids import Side, paired
@@ -26,7 +27,6 @@ from rescore.metrics import Metric, value
 from rescore.metrics.base import Counts, text_statistics
 from rescore.metrics.cached import remembered
 from rescore.metrics.folds import SPEAKER
-from rescore.nbest import NbestList
 from rescore.parts import STYLES
 from rescore.reports.markup import html
 from rescore.styles import figure
@@ -92,7 +92,7 @@ def _called(values: Values, names: Mapping[str, str]) -> Values:
     return renamed
 
 
-def labels(by: str, lists: Sequence[NbestList]) -> list[str]:
+def labels(by: str, lists: Dataset) -> list[str]:
     """Return the group of each utterance.
 
     Args:
@@ -143,7 +143,7 @@ def _of_file(path: str, ids: Sequence[str]) -> list[str]:
 def grouped(
     by: str,
     metrics: Sequence[Metric],
-    lists: Sequence[NbestList],
+    lists: Dataset,
     outputs: Mapping[str, Sequence[str]],
 ) -> Groups:
     """Return the figures of each group.
@@ -162,7 +162,7 @@ def grouped(
         list_indices.setdefault(label, []).append(index)
     groups = []
     for name in sorted(list_indices):
-        group_lists = [lists[index] for index in list_indices[name]]
+        group_lists = lists.with_lists(lists[index] for index in list_indices[name])
         number = reference_words(group_lists, metrics)
         groups.append(Group(name, len(group_lists), number, {}))
     counted = _metric_of_words(metrics)
@@ -188,7 +188,7 @@ def _metric_of_words(metrics: Sequence[Metric]) -> Metric | None:
     return next((metric for metric in metrics if metric.unit == "word"), None)
 
 
-def reference_words(lists: Sequence[NbestList], metrics: Sequence[Metric] = ()) -> int:
+def reference_words(lists: Dataset, metrics: Sequence[Metric] = ()) -> int:
     """Return the number of words in the references, in the first of each list.
 
     Args:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rescore.dataset import Dataset
 from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
 from rescore.files import distinct, distinct_in_each
@@ -19,7 +20,7 @@ from rescore.formats.pairs import paired_outputs
 from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
 from rescore.metrics.texts import warn_of_texts
-from rescore.nbest import NbestList, content_hash, hash_of_set, with_left_out
+from rescore.nbest import content_hash, hash_of_set, with_left_out
 from rescore.parts import TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import (
@@ -149,7 +150,7 @@ def _deciding(have_choices: Sequence[bool]) -> Weights:
     return FIRST_PASS_ALONE if all(have_choices) else OF_TEXTS
 
 
-NamedLists = tuple[str, Sequence[NbestList]]
+NamedLists = tuple[str, Dataset]
 """The name of an output, and its lists."""
 
 
@@ -245,7 +246,7 @@ def output_details(
     return details(metric, lists, before, after)
 
 
-def warn_of_few(test: PairedTest, metric: Metric, lists: Sequence[NbestList]) -> None:
+def warn_of_few(test: PairedTest, metric: Metric, lists: Dataset) -> None:
     """Say so where there are too few units for a low p-value."""
     number = len(test.by_unit(lists, [np.zeros(1, dtype=np.int64)] * len(lists)))
     if number >= FEWEST or not getattr(TESTS[test.name], "exchanges", False):
@@ -268,9 +269,7 @@ def _instead(test: PairedTest, words: bool) -> str:
     return "; give --test mapsswe, which compares segments" if words else ""
 
 
-def in_order(
-    name: str, lists: Sequence[NbestList], base: str, base_lists: Sequence[NbestList]
-) -> list[NbestList]:
+def in_order(name: str, lists: Dataset, base: str, base_lists: Dataset) -> Dataset:
     """Return the lists of an output in the order of the lists of the first output.
 
     Args:
@@ -298,12 +297,10 @@ def in_order(
                 " compare outputs for the same references, such as one --ref FILE"
             )
         ordered.append(own if own.id == expected.id else replace(own, id=expected.id))
-    return ordered
+    return lists.with_lists(ordered)
 
 
-def _pairing(
-    name: str, lists: Sequence[NbestList], base: str, base_lists: Sequence[NbestList]
-) -> Pairing:
+def _pairing(name: str, lists: Dataset, base: str, base_lists: Dataset) -> Pairing:
     """Return which list of an output is which of the first; the arguments are those of
     `in_order`.
     """
@@ -315,8 +312,8 @@ def _pairing(
 
 
 def in_common(
-    outputs: Sequence[tuple[str, list[NbestList]]],
-) -> list[tuple[str, list[NbestList]]]:
+    outputs: Sequence[NamedLists],
+) -> list[NamedLists]:
     """Return the outputs without the utterances that one of them lacks. A line says how
     many these are, and signatures have the number of all (`Header.left_out`).
 
@@ -350,7 +347,7 @@ def in_common(
                 counted(len(lists), "utterance"),
             )
             own = with_left_out(own, absent)
-        kept.append((name, own))
+        kept.append((name, Dataset(own)))
     return kept
 
 

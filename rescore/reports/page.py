@@ -46,7 +46,7 @@ without JavaScript shows.
 def page(
     results: Results,
     metric: Metric,
-    lists: Sequence[NbestList],
+    lists: Dataset,
     texts: Sequence[str],
     curve: Sequence[CurveStep] = (),
 ) -> str:
@@ -64,7 +64,7 @@ def page(
     """
     if not any(nbest.references for nbest in lists):
         raise UserError("an HTML report needs references; give --ref FILE")
-    columns = Dataset.of(lists).score_names
+    columns = lists.score_names
     first = first_pass(lists).texts
     normaliser = metric.words or Normaliser()
     utterances = []

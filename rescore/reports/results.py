@@ -18,7 +18,6 @@ from rescore.metrics.listed import LISTED
 from rescore.metrics.normalise import EXACT
 from rescore.metrics.significance import PairedTest
 from rescore.metrics.texts import warn_of_texts
-from rescore.nbest import NbestList
 from rescore.parts import BEST
 from rescore.reports.details import details
 from rescore.reports.figures import (
@@ -173,12 +172,12 @@ def evaluate(
 
     def rows() -> list[dict[str, Any]]:
         # Ranked lists: of equal texts the one that decided comes first.
-        ranked = [nbest for nbest, _ in decided.sorted_lists()]
+        ranked = lists.with_lists(nbest for nbest, _ in decided.sorted_lists())
         return details(metric, ranked, first_pass, decided.texts)
 
     results.details = rows
     beside = None
-    if metrics and Dataset.of(lists).header.systems:
+    if metrics and lists.header.by_systems:
         beside = tables_of_systems().measured(objective, decided)
     for each in metrics:
         signature = sign(each, lists, weights, test, objective, has_folds)
@@ -240,7 +239,7 @@ def _unboosted(metrics: Sequence[Metric], decided: Decided) -> dict[str, float]:
     return {each.name: text_value(each, plain.lists, plain.texts) for each in metrics}
 
 
-def _reference_words(measured: MetricResult, lists: Sequence[NbestList]) -> int:
+def _reference_words(measured: MetricResult, lists: Dataset) -> int:
     """Return the number of words in the references, in the first of each list."""
     words = measured.counts["first_pass"].get("ref_words")
     if words is None:
@@ -278,7 +277,7 @@ def decision_title(decision: str) -> str:
 
 def figures_of(
     metric: Metric,
-    lists: Sequence[NbestList],
+    lists: Dataset,
     first_pass: Sequence[str],
     texts: Sequence[str],
     signature: Signature,

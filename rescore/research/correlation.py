@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from rescore.columns import Column
 from rescore.correlations import pearson, spearman
+from rescore.dataset import Dataset
 from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json
@@ -158,7 +159,7 @@ class CorrelationReport:
 
 def measure(
     lms: Sequence[LanguageModel],
-    lists: Sequence[NbestList],
+    lists: Dataset,
     metric: Metric,
     error_rates: Mapping[str, float],
     progress: Callable[[int], object] = lambda number: None,
@@ -181,7 +182,9 @@ def measure(
         raise UserError(
             f"correlate: {metric.name} is no error rate; give --metric wer or cer"
         )
-    lists = sorted(lists, key=content_key)  # intervals draw by this order
+    lists = lists.with_lists(
+        sorted(lists, key=content_key)
+    )  # intervals draw by this order
     figures = Figures(metric, lists)
     firsts = first_pass(lists).texts
     measured = figures.of(firsts)
@@ -286,7 +289,7 @@ def _single_model(columns: Iterable[Column]) -> str:
     return models.pop() if len(models) == 1 else ""
 
 
-def _with_texts(lists: Sequence[NbestList], texts: Sequence[str]) -> list[NbestList]:
+def _with_texts(lists: Dataset, texts: Sequence[str]) -> list[NbestList]:
     """The lists with one hypothesis each: a text."""
     pairs = zip(lists, texts, strict=True)
     return [replace(nbest, hypotheses=[Hypothesis(text)]) for nbest, text in pairs]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
 from rescore.metrics import Metric
@@ -20,7 +21,6 @@ from rescore.metrics.alignment import align
 from rescore.metrics.base import aligned_outputs
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.texts import warn_of_texts
-from rescore.nbest import NbestList
 from rescore.pipeline import decide_stream
 from rescore.plan import resolve
 from rescore.reports.figures import FIRST, sign
@@ -138,7 +138,7 @@ class _Counter:
 
 
 def compare_outputs(
-    outputs: Sequence[tuple[str, Sequence[NbestList]]], config: RunConfig, width: int
+    outputs: Sequence[tuple[str, Dataset]], config: RunConfig, width: int
 ) -> ErrorReport:
     """Return the word errors of several outputs for the same utterances.
 
@@ -165,7 +165,7 @@ def compare_outputs(
 
 
 def compare_weights(
-    lists: Sequence[NbestList],
+    lists: Dataset,
     weights: Mapping[str, Weights],
     config: RunConfig,
     width: int,
@@ -192,7 +192,7 @@ def compare_weights(
     return measure(metric, [nbest.references for nbest in lists], outputs, width)
 
 
-def _first_pass(name: str, metric: Metric, lists: Sequence[NbestList]) -> Output:
+def _first_pass(name: str, metric: Metric, lists: Dataset) -> Output:
     """The first pass of lists, or 1-best texts."""
     are_lists = any(len(nbest.hypotheses) > 1 for nbest in lists)
     weights = FIRST_PASS_ALONE if are_lists else OF_TEXTS

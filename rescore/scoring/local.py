@@ -22,7 +22,7 @@ from rescore.lms.base import WithNeighbours, as_scored
 from rescore.lms.cache import Cached
 from rescore.lms.context import ask
 from rescore.lms.foreign import has_long_words, is_unknown, per_word
-from rescore.nbest import Header, NbestList, in_parts
+from rescore.nbest import NbestList, SharedChange, in_parts
 
 log = logging.getLogger(__name__)
 
@@ -330,23 +330,20 @@ def _with_column(
     new = {name: record_of(lm, norm)}
     if counts:
         new[TOKENS] = replace(record_of(lm, "count"), role=Role.COUNT)
-    before = Header()
-    header = before.with_records(new)
+    with_column = SharedChange(lambda header: header.with_records(new))
     for window in windows:
         done = []
         for placed, scores in window:
             nbest = placed.nbest
             if on_scores is not None:
                 on_scores(lm, nbest, scores)
-            if nbest.header is not before:
-                before = nbest.header
-                header = before.with_records(new)
             hypotheses = []
             for hypothesis, token_scores in zip(nbest.hypotheses, scores, strict=True):
                 values = {**hypothesis.scores, name: token_scores.normalised(norm)}
                 if counts:
                     values[TOKENS] = float(len(token_scores.tokens))
                 hypotheses.append(replace(hypothesis, scores=values))
+            header = with_column(nbest.header)
             nbest = replace(nbest, hypotheses=hypotheses, header=header)
             done.append(replace(placed, nbest=nbest))
         yield done

@@ -37,6 +37,7 @@ from starlette.routing import Route
 
 from rescore import formats
 from rescore.columns import FIRST_PASS
+from rescore.dataset import Dataset
 from rescore.errors import ServerError, UserError, counted
 from rescore.files import loads
 from rescore.formats.audio import confined
@@ -73,7 +74,7 @@ POLICY = (
 class Job:
     """One request in the queue."""
 
-    lists: list[NbestList]
+    lists: Dataset
     arrived: float = field(default_factory=time.monotonic)
     answer: Future[list[dict[str, Any]]] = field(default_factory=Future)
 
@@ -104,7 +105,7 @@ class Batcher:
         """Number of requests in the queue."""
         return self._queue.qsize()
 
-    def submit(self, lists: list[NbestList]) -> Future[list[dict[str, Any]]]:
+    def submit(self, lists: Dataset) -> Future[list[dict[str, Any]]]:
         """Queue a request, and return its future answer.
 
         Args:
@@ -249,7 +250,7 @@ def in_request(message: str) -> str:
     return f"{said}; give {' or '.join(dict.fromkeys(fields))} in the request"
 
 
-def lists_of(body: bytes, audio: Path | None) -> tuple[list[NbestList], bool]:
+def lists_of(body: bytes, audio: Path | None) -> tuple[Dataset, bool]:
     """Return the lists of a request, and whether they came as an array.
 
     A list without an id is called after its place in the array, from 1.
@@ -263,12 +264,12 @@ def lists_of(body: bytes, audio: Path | None) -> tuple[list[NbestList], bool]:
     """
     value = loads(body, "request")
     if not isinstance(value, list):
-        return [_list_of(value, "1", "request", audio)], False
+        return Dataset([_list_of(value, "1", "request", audio)]), False
     lists = []
     for number, entry in enumerate(value, 1):
         place = f"request: list {number}"
         lists.append(_list_of(entry, str(number), place, audio))
-    return lists, True
+    return Dataset(lists), True
 
 
 def _list_of(entry: Any, name: str, place: str, audio: Path | None) -> NbestList:
@@ -422,7 +423,7 @@ def application(
     # Modules that load on first use are loaded before the first request.
     hypothesis = Hypothesis("warm", {FIRST_PASS: 0.0})
     warm = NbestList("warm", [hypothesis], source="warm", audio=NO_AUDIO)
-    rescorer.score([[warm]])
+    rescorer.score([Dataset([warm])])
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

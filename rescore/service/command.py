@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import socket
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from rescore.asked import check_unmeasured
 from rescore.cli import options
 from rescore.config import RunConfig
+from rescore.dataset import NO_LISTS
 from rescore.errors import UserError, installed_by
-from rescore.nbest import NbestList
 from rescore.options import Declared, option
 
 
@@ -80,7 +79,7 @@ def command(
     with _bound(own.host, own.port) as listening:
         instead = "give --decide mbr, or the option to rescore rerank --report"
         check_unmeasured(config, loaded, instead, compares_words=True)
-        dev_lists: Sequence[NbestList] = ()
+        dev_lists = NO_LISTS
         if dev.dev:
             inputs = options.InputOptions()
             dev_lists = inputs.read_dev(dev)

@@ -20,7 +20,7 @@ import numpy as np
 from rescore.columns import FIRST_PASS, Role
 from rescore.dataset import Dataset
 from rescore.decision.rules import Floats
-from rescore.nbest import NbestList, own_indices
+from rescore.nbest import own_indices
 
 SAMPLE = 2_000
 """Scores of a column whose digits are counted."""
@@ -73,9 +73,7 @@ class ToolkitScore:
         return effective
 
 
-def toolkit_score(
-    lists: Sequence[NbestList], columns: Sequence[str]
-) -> ToolkitScore | None:
+def toolkit_score(lists: Dataset, columns: Sequence[str]) -> ToolkitScore | None:
     """Return the first pass of lists as a weighted sum of its components; None if no
     column is a component.
 
@@ -83,7 +81,7 @@ def toolkit_score(
         lists: The lists.
         columns: The columns whose weights are tuned.
     """
-    names = Dataset.of(lists).columns(Role.COMPONENT)
+    names = lists.columns(Role.COMPONENT)
     if not set(names) & set(columns):
         return None
     first_pass, scores = _scores(lists, names)
@@ -111,7 +109,7 @@ def toolkit_score(
     return ToolkitScore(fit, by_name, float(differences.max()))
 
 
-def _scores(lists: Sequence[NbestList], names: Sequence[str]) -> tuple[Floats, Floats]:
+def _scores(lists: Dataset, names: Sequence[str]) -> tuple[Floats, Floats]:
     """Return the first pass (hypotheses,) and the components (hypotheses, components)
     of the toolkit's own hypotheses, as far as they are finite.
     """

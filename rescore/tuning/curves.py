@@ -13,9 +13,9 @@ from typing import IO
 import numpy as np
 
 from rescore.columns import FIRST_PASS, units
+from rescore.dataset import Dataset
 from rescore.decision.choice import candidates
 from rescore.metrics.base import Metric
-from rescore.nbest import NbestList
 from rescore.tuning.climb import coordinate
 from rescore.tuning.objective import TuningObjective
 from rescore.tuning.weights import Weights
@@ -36,7 +36,7 @@ class CurveStep:
 
 def curves(
     metric: Metric,
-    lists: Sequence[NbestList],
+    lists: Dataset,
     columns: Sequence[str],
     weights: Mapping[str, float],
     excluded: frozenset[str] = frozenset(),
@@ -52,11 +52,11 @@ def curves(
         weights: The weight of each column.
         excluded: Hypotheses of these origins may not win.
     """
-    lists = [candidates(nbest, excluded) for nbest in lists]
+    possible = [candidates(nbest, excluded) for nbest in lists]
     bounded = {FIRST_PASS, *columns}.difference(units())
     free = [name for name in weights if name not in bounded]
     objective = TuningObjective.of(
-        metric, lists, [FIRST_PASS, *columns, *free], free, standardise=False
+        metric, possible, [FIRST_PASS, *columns, *free], free, standardise=False
     )
     point = objective.point(weights)
     steps = []
@@ -76,9 +76,7 @@ def curves(
     return steps
 
 
-def weight_curve(
-    metric: Metric, lists: Sequence[NbestList], weights: Weights
-) -> list[CurveStep]:
+def weight_curve(metric: Metric, lists: Dataset, weights: Weights) -> list[CurveStep]:
     """Return the steps of the metric against the weight of each language model.
 
     There are none for a decision by posteriors, which does not choose the texts with

@@ -18,7 +18,6 @@ from rescore.dataset import Dataset
 from rescore.metrics.base import Metric, is_better, text_statistics
 from rescore.metrics.folds import Folds
 from rescore.metrics.significance import places_in_order
-from rescore.nbest import NbestList
 from rescore.pace import paced
 from rescore.tuning.record import HELD_OUT, Tuning, TuningOptions, Unproven
 from rescore.tuning.search import gain_interval
@@ -31,7 +30,7 @@ log = logging.getLogger(__name__)
 def tuned_in_folds(
     folds: Folds,
     metric: Metric,
-    lists: Sequence[NbestList],
+    lists: Dataset,
     columns: Sequence[str],
     options: TuningOptions,
 ) -> list[Weights]:
@@ -50,8 +49,9 @@ def tuned_in_folds(
         for nbest, its_fold in zip(lists, folds.fold_of_list, strict=True):
             if its_fold != fold:
                 rest.append(nbest)
-        tuning = Tuning.on(HELD_OUT, rest, held_out=True)
-        weights_of_folds.append(tune_weights(metric, rest, columns, options, tuning))
+        others = lists.with_lists(rest)
+        tuning = Tuning.on(HELD_OUT, others, held_out=True)
+        weights_of_folds.append(tune_weights(metric, others, columns, options, tuning))
     return weights_of_folds
 
 
@@ -73,7 +73,7 @@ class InFolds:
         """Return the same folds with changed weights."""
         return replace(self, weights=[change(weights) for weights in self.weights])
 
-    def texts(self, metric: Metric | None, lists: Sequence[NbestList]) -> list[str]:
+    def texts(self, metric: Metric | None, lists: Dataset) -> list[str]:
         """Return the text of each list that the weights of its fold choose; the lists
         of a fold are decided together.
 
@@ -84,7 +84,7 @@ class InFolds:
         texts = [""] * len(lists)
         for fold, weights in enumerate(self.weights):
             places = [at for at, its in enumerate(self.fold_of_list) if its == fold]
-            of_fold = [lists[place] for place in places]
+            of_fold = lists.with_lists(lists[place] for place in places)
             chosen = weights.texts(metric, of_fold)
             for place, text in zip(places, chosen, strict=True):
                 texts[place] = text
@@ -108,7 +108,7 @@ class HeldOut:
 def harmless(
     folds: Folds,
     metric: Metric,
-    lists: Sequence[NbestList],
+    lists: Dataset,
     weights: Weights,
     weights_of_folds: Sequence[Weights],
 ) -> HeldOut:
@@ -131,8 +131,8 @@ def harmless(
     tuned = [name for name in weights.weights if name not in options.given]
     tuned.remove(FIRST_PASS)
     is_used = any(any(map(each.weighs, tuned)) for each in weights_of_folds)
-    header = Dataset.of(lists).header
-    if header.systems or not (options.bagging and is_used):
+    header = lists.header
+    if header.by_systems or not (options.bagging and is_used):
         return HeldOut(weights, result)
     costs: list[str] = []
     if options.given:

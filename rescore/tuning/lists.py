@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -42,18 +42,17 @@ weights.
 """
 
 
-def choose_columns(lists: Sequence[NbestList], asked: Sequence[str] = ()) -> list[str]:
+def choose_columns(lists: Dataset, asked: Sequence[str] = ()) -> list[str]:
     """Return the columns to tune.
 
     Args:
         lists: The lists.
         asked: The columns that the user names; none for the columns of language models.
     """
-    dataset = Dataset.of(lists)
-    measured = dataset.columns(Role.MEASUREMENT)
+    measured = lists.columns(Role.MEASUREMENT)
     if not asked:
-        warn_of_measurements(dataset)
-        names = dataset.model_columns
+        warn_of_measurements(lists)
+        names = lists.model_columns
         return [name for name in names if not _is_number_in_list(name, lists)] or names
     for name in asked:
         if name in measured:
@@ -82,9 +81,7 @@ def warn_of_measurements(lists: Dataset) -> None:
         )
 
 
-def why_untunable(
-    name: str, tuned_on: Sequence[NbestList], sets: Sequence[Sequence[NbestList]]
-) -> str:
+def why_untunable(name: str, tuned_on: Dataset, sets: Sequence[Dataset]) -> str:
     """Return why a column of the lists has no weight beside language models; empty if
     it can have one.
 
@@ -114,12 +111,12 @@ def why_untunable(
     return ""
 
 
-def _is_constant(name: str, lists: Sequence[NbestList]) -> bool:
+def _is_constant(name: str, lists: Iterable[NbestList]) -> bool:
     """Return whether a column is the same for all hypotheses of each list."""
     return all(len(set(nbest.column(name))) == 1 for nbest in lists)
 
 
-def _is_number_in_list(name: str, lists: Sequence[NbestList]) -> bool:
+def _is_number_in_list(name: str, lists: Iterable[NbestList]) -> bool:
     """Return whether a column numbers the hypotheses of each list in their order, from
     0 or 1.
     """
@@ -133,7 +130,7 @@ def _is_number_in_list(name: str, lists: Sequence[NbestList]) -> bool:
     return bool(several)
 
 
-def common_expansion_columns(lists: Sequence[NbestList]) -> list[str]:
+def common_expansion_columns(lists: Iterable[NbestList]) -> list[str]:
     """Return the names of the columns that expansions added to all lists; their weights
     are bonuses.
 
@@ -155,7 +152,7 @@ def common_expansion_columns(lists: Sequence[NbestList]) -> list[str]:
     return columns or []
 
 
-def tell_order(decision: Decision, lists: Sequence[NbestList]) -> None:
+def tell_order(decision: Decision, lists: Dataset) -> None:
     """Say that the order of lists without scores counts in a decision by posteriors.
 
     Args:
@@ -170,7 +167,7 @@ def tell_order(decision: Decision, lists: Sequence[NbestList]) -> None:
         )
 
 
-def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
+def warn_of_unused(lists: Dataset, columns: Sequence[str]) -> None:
     """Warn if lists have scores of models that are not among the models of a run.
 
     Args:
@@ -178,7 +175,7 @@ def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
         columns: The columns of the models of the run.
     """
     unused = []
-    for name, column in Dataset.of(lists).header.records.items():
+    for name, column in lists.header.records.items():
         is_of_model = column.role is Role.LM and column != FROM_FILE
         if is_of_model and name not in columns:
             unused.append(name)
@@ -190,9 +187,7 @@ def warn_of_unused(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
         )
 
 
-def warn_of_unweighed(
-    lists: Sequence[NbestList], weighs: Callable[[str], bool]
-) -> None:
+def warn_of_unweighed(lists: Dataset, weighs: Callable[[str], bool]) -> None:
     """Warn of columns that could have a weight and have none, where nothing is tuned.
 
     Args:
@@ -200,7 +195,7 @@ def warn_of_unweighed(
         weighs: Returns whether a column has a weight.
     """
     names = []
-    for name in Dataset.of(lists).columns(Role.LM):
+    for name in lists.columns(Role.LM):
         if not weighs(name) and not why_untunable(name, lists, [lists]):
             names.append(name)
     if names:
@@ -211,17 +206,17 @@ def warn_of_unweighed(
         )
 
 
-def warn_of_single(lists: Sequence[NbestList]) -> None:
+def warn_of_single(lists: Dataset) -> None:
     """Warn if every list has a single hypothesis."""
     if lists and all(len(nbest.hypotheses) == 1 for nbest in lists):
         log.warning(
             "%severy list has only one hypothesis, so reranking cannot change anything;"
             " write more hypotheses in the decoder, for example with --nbest 10",
-            Dataset.of(lists).header.prefix,
+            lists.header.prefix,
         )
 
 
-def warn_of_constant(lists: Sequence[NbestList], columns: Sequence[str]) -> None:
+def warn_of_constant(lists: Dataset, columns: Sequence[str]) -> None:
     """Warn of columns that are constant in every list: a weight adds the same to all
     hypotheses of a list, so it changes nothing.
 
@@ -238,8 +233,7 @@ def warn_of_constant(lists: Sequence[NbestList], columns: Sequence[str]) -> None
     constant = []
     known = reserved_columns()
     for name in columns:
-        header = several[0].header
-        if comes_from_expansion(name, header.records.get(name)):
+        if comes_from_expansion(name, lists.header.records.get(name)):
             continue
         if not _is_constant(name, several):
             continue
@@ -252,7 +246,7 @@ def warn_of_constant(lists: Sequence[NbestList], columns: Sequence[str]) -> None
             "%s: the same for all hypotheses of each list, so a weight changes nothing;"
             " leave the column out, or tune on other lists%s",
             ", ".join(constant),
-            _advice_on_means(several[0].header, constant),
+            _advice_on_means(lists.header, constant),
         )
 
 
@@ -274,9 +268,7 @@ def _advice_on_means(header: Header, columns: Sequence[str]) -> str:
     return ""
 
 
-def warn_of_signs(
-    metric: Metric, lists: Sequence[NbestList], names: Sequence[str]
-) -> None:
+def warn_of_signs(metric: Metric, lists: Dataset, names: Sequence[str]) -> None:
     """Warn of columns without a weight of which a higher value goes with more errors,
     such as an estimated error rate: a weight above 0 cannot help.
 
@@ -306,7 +298,7 @@ def warn_of_signs(
             )
 
 
-def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
+def warn_of_overlap(lists: Dataset, dev: Iterable[NbestList]) -> None:
     """Warn if dev and test share utterances: lists with the same id and references."""
     known = {(nbest.id, nbest.references) for nbest in dev}
     shared = [nbest.id for nbest in lists if (nbest.id, nbest.references) in known]
@@ -320,17 +312,17 @@ def warn_of_overlap(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> Non
         )
 
 
-def warn_of_few(lists: Sequence[NbestList]) -> None:
+def warn_of_few(lists: Dataset) -> None:
     """Warn of lists that are too few to tune on.
 
     Args:
         lists: The lists that weights, or the first pass of several systems, are tuned
             on.
     """
-    header = Dataset.of(lists).header
+    header = lists.header
     few = FEW
     enough = ENOUGH
-    if header.systems:
+    if header.by_systems:
         first_pass = class_of_records()
         few = first_pass.few
         enough = first_pass.enough
@@ -339,7 +331,7 @@ def warn_of_few(lists: Sequence[NbestList]) -> None:
         log.warning("%s%s; tune on %d lists or more", header.prefix, told, enough)
 
 
-def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None:
+def warn_of_scales(lists: Iterable[NbestList], dev: Iterable[NbestList]) -> None:
     """Warn if the first-pass scores of dev and test differ in scale: then the weights
     of dev are wrong for test.
     """
@@ -355,7 +347,7 @@ def warn_of_scales(lists: Sequence[NbestList], dev: Sequence[NbestList]) -> None
         )
 
 
-def _spread(lists: Sequence[NbestList]) -> float:
+def _spread(lists: Iterable[NbestList]) -> float:
     """Return the difference between the best and the worst first-pass score of a list,
     the median over lists; 0 if no list has a difference.
     """

@@ -5,16 +5,17 @@ them back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
 from rescore.columns import Column
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.errors import UserError
 from rescore.metrics import METRICS, Metric, MetricOptions
-from rescore.nbest import NbestList, content_hash, is_hash_of
+from rescore.nbest import content_hash, is_hash_of
 from rescore.options import as_json, options_from_json
 from rescore.tuning.components import ToolkitScore
 
@@ -231,9 +232,7 @@ class Tuning:
     """The choice that decided each fold, if the lists were cut into folds."""
 
     @classmethod
-    def on(
-        cls, source: str, lists: Sequence[NbestList], held_out: bool = False
-    ) -> Tuning:
+    def on(cls, source: str, lists: Dataset, held_out: bool = False) -> Tuning:
         """Return the record of weights that were tuned on lists.
 
         Args:
@@ -308,7 +307,7 @@ class Tuning:
         """Whether the metric of the tuning lists is known."""
         return self.value is not None and self.first_pass is not None
 
-    def is_on(self, lists: Sequence[NbestList]) -> bool:
+    def is_on(self, lists: Dataset) -> bool:
         """Return whether the weights were tuned on these very lists."""
         return len(lists) == self.lists and is_hash_of(self.digest, lists)
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision, combine, posteriors
 from rescore.metrics.base import Counts, Metric, text_statistics
-from rescore.nbest import NbestList
 from rescore.pace import paced
 from rescore.tuning.line import Floats
 from rescore.tuning.objective import padded, spreads
@@ -61,7 +61,7 @@ def warn_at_end(scale: float, grid: Sequence[float], what: str) -> None:
 
 
 def tune_scale(
-    choice: Choice, metric: Metric, lists: Sequence[NbestList]
+    choice: Choice, metric: Metric, lists: Dataset
 ) -> tuple[Decision, Counts]:
     """Return the decision of a choice, with the scale of `scale_grid` whose texts are
     best on lists with references.

@@ -47,9 +47,7 @@ from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
 
 log = logging.getLogger(__name__)
 
-Fitted = Callable[
-    [Sequence[NbestList], TuningOptions, FirstPass], tuple[Weights, Counts]
-]
+Fitted = Callable[[Dataset, TuningOptions, FirstPass], tuple[Weights, Counts]]
 """A function that tunes the weights of columns beside a first pass: it returns them and
 the statistics (lists, k) of the chosen texts. It takes lists with this first pass.
 """
@@ -63,7 +61,7 @@ class TunesFirstPass(Protocol):
     def __call__(
         self,
         metric: Metric,
-        lists: Sequence[NbestList],
+        lists: Dataset,
         options: TuningOptions,
         fitted: Fitted,
         has_columns: bool,
@@ -86,7 +84,7 @@ class TunesFirstPass(Protocol):
 
 def tune_weights(
     metric: Metric,
-    lists: Sequence[NbestList],
+    lists: Dataset,
     columns: Sequence[str],
     options: TuningOptions | None = None,
     tuning: Tuning | None = None,
@@ -117,13 +115,13 @@ def tune_weights(
     weights = _searched(metric, lists, columns, options, tuning)
     weights = _without_influence(metric, lists, columns, weights)
     _warn_of_order(weights, lists)
-    if tuning.held_out or Dataset.of(lists).header.systems:
+    if tuning.held_out or lists.header.by_systems:
         return weights
     toolkit = toolkit_score(lists, columns)
     return replace(weights, tuning=replace(weights.tuning, toolkit=toolkit))
 
 
-def _warn_of_order(weights: Weights, lists: Sequence[NbestList]) -> None:
+def _warn_of_order(weights: Weights, lists: Dataset) -> None:
     """Warn of lists without scores, on which no model has a weight."""
     columns = weights.score_columns
     if weights.tuning.held_out or not columns or any(map(weights.weighs, columns)):
@@ -138,7 +136,7 @@ def _warn_of_order(weights: Weights, lists: Sequence[NbestList]) -> None:
 
 def _searched(
     metric: Metric,
-    lists: Sequence[NbestList],
+    lists: Dataset,
     columns: Sequence[str],
     options: TuningOptions,
     tuning: Tuning,
@@ -154,11 +152,11 @@ def _searched(
         tuning: The record of the lists.
         is_first: Whether the search tells what it finds; a second one is silent.
     """
-    if not Dataset.of(lists).header.systems:
+    if not lists.header.by_systems:
         return Tuner(metric, lists, columns, tuning, options, None, is_first).tune()
 
     def fitted(
-        with_first_pass: Sequence[NbestList], decided: TuningOptions, made_by: FirstPass
+        with_first_pass: Dataset, decided: TuningOptions, made_by: FirstPass
     ) -> tuple[Weights, Counts]:
         tuner = Tuner(
             metric, with_first_pass, columns, tuning, decided, made_by, is_first
@@ -174,7 +172,7 @@ def _searched(
 
 def _without_influence(
     metric: Metric,
-    lists: Sequence[NbestList],
+    lists: Dataset,
     columns: Sequence[str],
     weights: Weights,
 ) -> Weights:
@@ -193,7 +191,7 @@ def _without_influence(
     """
     options = weights.tuning.options
     assert options
-    header = Dataset.of(lists).header
+    header = lists.header
 
     def stays(name: str) -> bool:
         is_cost = comes_from_expansion(name, header.records.get(name))
@@ -240,7 +238,7 @@ class Tuner:
     def __init__(
         self,
         metric: Metric,
-        lists: Sequence[NbestList],
+        lists: Dataset,
         columns: Sequence[str],
         tuning: Tuning,
         options: TuningOptions,
@@ -282,10 +280,10 @@ class Tuner:
         self.ordered = [*columns, *options.bonuses, *self.given]
         """The columns in the order in which they were named."""
         weighted = [FIRST_PASS, *self.names, *self.given]
-        self.lists = []
-        for nbest in in_order(lists):
-            self.lists.append(options.decision.distinct(nbest, weighted))
-        self.header = Dataset.of(self.lists).header
+        distinct = options.decision.distinct
+        self.lists = lists.with_lists(
+            distinct(nbest, weighted) for nbest in in_order(lists)
+        )
         self.losses = options.decision.losses if options.decision.lacks_scale else None
         """The losses of a decision whose scale is tuned together with the weights."""
         self._own_scale = options.decision.uses_posteriors and self.losses is None
@@ -323,14 +321,14 @@ class Tuner:
         """Return the best weights for the decision."""
         if not self.names and self._own_scale:
             return self._decided({FIRST_PASS: 1.0, **self.given}, frozenset())
-        new_words = new_word_origins_in(self.lists, self.header, self.free)
-        usual = columns_for(self.header, self.names, ())
+        new_words = new_word_origins_in(self.lists, self.lists.header, self.free)
+        usual = columns_for(self.lists.header, self.names, ())
         columns = usual
         excluded = frozenset(new_words)
         every = self._search(usual, excluded)
         if new_words:
             # Hypotheses with new words may win only where this gains something.
-            with_new = columns_for(self.header, self.names, new_words)
+            with_new = columns_for(self.lists.header, self.names, new_words)
             trial = self._search(with_new, frozenset())
             if self._better(trial.chosen, every.chosen):
                 every = trial
@@ -390,11 +388,11 @@ class Tuner:
             fit: The fit without these hypotheses.
             new_words: Their origins.
         """
-        usual = columns_for(self.header, self.free, ())
+        usual = columns_for(self.lists.header, self.free, ())
         costs = {}
-        for name in columns_for(self.header, self.free, new_words):
+        for name in columns_for(self.lists.header, self.free, new_words):
             if name not in usual:
-                is_channel = self.header.role(name) is Role.CHANNEL
+                is_channel = self.lists.header.role(name) is Role.CHANNEL
                 costs[name] = 1.0 if is_channel else 0.0
         tuned = {
             name: weight for name, weight in fit.weights.items() if name in self.names
@@ -463,7 +461,7 @@ class Tuner:
         The columns of expansions are not tried: they come with new hypotheses, whose
         gain has a test of its own.
         """
-        usual = columns_for(self.header, objective.columns, ())
+        usual = columns_for(self.lists.header, objective.columns, ())
         return len(usual) - 1
 
     def _as_fit(

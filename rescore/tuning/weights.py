@@ -19,7 +19,7 @@ from rescore.columns import FIRST_PASS, Column, Role, reserved_columns, score_co
 from rescore.decision import Choice
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
-from rescore.nbest import Header, NbestList
+from rescore.nbest import Header, NbestList, first_of_each_header
 from rescore.tuning import former
 from rescore.tuning.record import TunedBy, Tuning
 
@@ -226,15 +226,12 @@ def suited(
     Raises:
         UserError: A column comes from another model, or has another norm.
     """
-    last = None
-    for nbest in lists:
-        if nbest.header.records is last:  # The lists of a file share one record.
-            continue
-        last = nbest.header.records
-        fault = misfit(weights, last)
+    for nbest in first_of_each_header(lists):
+        records = nbest.header.records
+        fault = misfit(weights, records)
         if fault and not force:
             raise UserError(f"utterance {nbest.id}: {fault}")
-        _tell_precision(weights, last)
+        _tell_precision(weights, records)
         if fault:
             return replace(weights, tuning=replace(weights.tuning, forced=True))
     return weights

@@ -22,6 +22,7 @@ from rescore.asr.measured import measured_recordings
 from rescore.asr.mixture import Mixture
 from rescore.asr.whole import Recording
 from rescore.columns import FIRST_PASS
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.errors import UserError
 from rescore.formats.times import timed_pieces
@@ -160,7 +161,7 @@ def test_pieces_are_short_and_cut_where_systems_agree() -> None:
         )
         <= 3 * LONGEST
     )
-    texts = VOTED.texts(ErrorRate(), lists)
+    texts = VOTED.texts(ErrorRate(), Dataset.of(lists))
     voted = ErrorRate().statistics([" ".join(texts)], [[" ".join(words)]])[0, :3].sum()
     single = [
         ErrorRate().statistics([recordings["r"].text], [[" ".join(words)]])[0, :3].sum()
@@ -278,7 +279,7 @@ def test_text_without_blanks_is_cut(step: float | None) -> None:
         max(len(hypothesis.text) for nbest in lists for hypothesis in nbest.hypotheses)
         <= 3 * LONGEST
     )
-    texts = VOTED.texts(ErrorRate(normaliser=MIXED), lists)
+    texts = VOTED.texts(ErrorRate(normaliser=MIXED), Dataset.of(lists))
     errors = Levenshtein.distance("".join("".join(texts).split()), "".join(lines))
     assert errors < 0.06 * 1200
     assert "".join(texts).count(" ") <= len(lines)
@@ -293,7 +294,9 @@ def test_a_word_of_several_is_not_cut() -> None:
     systems = {name: {"r": recording(text)} for name in "abc"}
     for nbest in combine(systems, WHISPER):
         assert not nbest.hypotheses[0].text.endswith(("twenty",))
-    texts = VOTED.texts(ErrorRate(normaliser=WHISPER), list(combine(systems, WHISPER)))
+    texts = VOTED.texts(
+        ErrorRate(normaliser=WHISPER), Dataset.of(list(combine(systems, WHISPER)))
+    )
     assert " ".join(texts) == text
 
 
@@ -354,10 +357,12 @@ def test_a_bad_system_does_no_harm() -> None:
     metric, options = ErrorRate(), TuningOptions(decision=Decision("rover"))
     values = {}
     for names in ("abc", "abcde"):
-        weights = tune_weights(metric, lists_of(1, names), [], options)
+        weights = tune_weights(metric, Dataset.of(lists_of(1, names)), [], options)
         test = lists_of(2, names)
-        values[names] = text_value(metric, test, weights.texts(metric, test))
-    equal = text_value(metric, test, VOTED.texts(metric, test))
+        values[names] = text_value(
+            metric, test, weights.texts(metric, Dataset.of(test))
+        )
+    equal = text_value(metric, test, VOTED.texts(metric, Dataset.of(test)))
     assert values["abcde"] < min(equal - 1, values["abc"] + 1)
     assert weights.mixture
     votes = weights.mixture.votes
@@ -374,7 +379,7 @@ def test_the_factor_of_no_word_is_an_option_of_the_decision() -> None:
     votes = Choice({FIRST_PASS: 1.0}, mixture=Mixture(dict.fromkeys("abc", 1.0)))
     for options, text in (({}, "x z"), ({"no_word": 0.3}, "x y z")):
         choice = replace(votes, decision=Decision("rover", 1.0, options))
-        assert choice.texts(None, lists) == [text]
+        assert choice.texts(None, Dataset.of(lists)) == [text]
 
 
 def test_the_ctm_of_a_vote_is_sorted_and_tuning_names_what_it_compares(

@@ -8,6 +8,7 @@ import pytest
 from rescore.asr import slots
 from rescore.asr.rover import Rover, RoverOptions
 from rescore.asr.written import rewritten, tokens_of
+from rescore.dataset import Dataset
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
@@ -47,7 +48,7 @@ def test_all_lists_at_once_as_one_after_another(
         posteriors.append(
             np.full(len(texts), 1 / len(texts)) if index % 5 == 0 else shares
         )
-    ballots = Rover().chooser(lists, ErrorRate())
+    ballots = Rover().chooser(Dataset.of(lists), ErrorRate())
     every = [
         [tokens_of(one.text, Normaliser()) for one in nbest.hypotheses]
         for nbest in lists
@@ -68,6 +69,10 @@ def test_all_lists_at_once_as_one_after_another(
 def test_a_held_network_counts_other_votes() -> None:
     """The alignment stays, the votes change."""
     lists = [NbestList("u", [Hypothesis(text) for text in ("a b c", "a x c", "x c")])]
-    held = Rover().chooser(lists, ErrorRate()).near([np.array([0.4, 0.3, 0.3])])
+    held = (
+        Rover()
+        .chooser(Dataset.of(lists), ErrorRate())
+        .near([np.array([0.4, 0.3, 0.3])])
+    )
     assert held.texts([np.array([0.4, 0.3, 0.3])]) == ["a x c"]
     assert held.texts([np.array([0.1, 0.1, 0.8])]) == ["x c"]

@@ -15,6 +15,7 @@ import pytest
 
 from rescore.asr import session_metrics
 from rescore.asr.sessions import measured_sessions
+from rescore.dataset import Dataset
 from rescore.metrics import METRICS
 from rescore.metrics.counting import error_counts
 from rescore.metrics.normalise import FLAGS
@@ -142,5 +143,7 @@ def test_a_language_without_blanks_is_told(
     text = "a-1 1 anna 0.125 1.375 \u4eca\u5929\u5929\u6c14\u5f88\u597d\u554a\n"
     (tmp_path / "r.stm").write_text(text)
     (lists,) = measured_sessions([str(tmp_path / "r.stm")], str(tmp_path / "r.stm"))
-    warn_of_texts(METRICS["cpwer"].choose(METRICS["cpwer"].Options(), ()), lists)
+    warn_of_texts(
+        METRICS["cpwer"].choose(METRICS["cpwer"].Options(), ()), Dataset.of(lists)
+    )
     assert "no spaces between words" in caplog.text

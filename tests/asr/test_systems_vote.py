@@ -24,6 +24,7 @@ from rescore.asr.systems import combined, system_names
 from rescore.asr.vote_tuning import Vote, _mixed_in_lists, _VoteTuner
 from rescore.columns import FIRST_PASS_ORIGIN, Role
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.metrics.normalise import Normaliser
@@ -221,7 +222,7 @@ def test_the_value_of_tuning_is_that_of_the_chosen_texts() -> None:
     found = list(combined(systems))
     weights = package.tune(found, decision="rover")
     assert weights.decision.settings["no_word"] < 1 and weights.value == 0.0
-    assert set(weights.texts(ErrorRate(), found)) == {"it is right"}
+    assert set(weights.texts(ErrorRate(), Dataset.of(found))) == {"it is right"}
 
 
 @pytest.mark.parametrize(
@@ -265,7 +266,7 @@ def test_the_best_system_decides_where_votes_gain_nothing(
         and "a alone" in caplog.text
         and "a decides" in caplog.text
     )
-    chosen = weights.texts(None, found)
+    chosen = weights.texts(None, Dataset.of(found))
     assert chosen == [nbest.hypotheses[0].text for nbest in found]
 
 
@@ -419,7 +420,7 @@ def test_language_models_have_a_weight_beside_the_votes() -> None:
         and min(weights.mixture.votes.values()) > 0
         and weights.weights["lm"] > 0
     )
-    assert set(weights.texts(None, found)) == {"right"}
+    assert set(weights.texts(None, Dataset.of(found))) == {"right"}
 
 
 @pytest.mark.parametrize("decide", ["best", "mbr"])
@@ -462,7 +463,8 @@ def test_a_language_model_gains_on_the_best_system_what_it_gains_without_votes(
         < weights.tuning.first_pass
     )
     chosen = (
-        one.texts(ErrorRate(), some) for one, some in ((alone, good), (weights, voted))
+        one.texts(ErrorRate(), Dataset.of(some))
+        for one, some in ((alone, good), (weights, voted))
     )
     assert next(chosen) == next(chosen)
 

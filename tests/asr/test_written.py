@@ -16,6 +16,7 @@ from rescore import formats
 from rescore.asr.confidence import ConfusionNetwork, confidences, correct
 from rescore.asr.systems import combined
 from rescore.asr.written import pieces_of, rewritten, tokens_of
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.metrics.mt import Bleu
 from rescore.metrics.normalise import EXACT, Normaliser
@@ -176,7 +177,7 @@ def test_calibration_and_quality_count_as_the_metric(normaliser: Normaliser) -> 
         )
     ]
     metric = ErrorRate(normaliser=normaliser)
-    found = confidences(Plan(metrics=(metric,)), lists)
+    found = confidences(Plan(metrics=(metric,)), Dataset.of(lists))
     assert found.plain is not None and found.plain.correct == 1.0
     assert [word.confidence for word in found.words[0]] == pytest.approx([1.0] * 3)
 
@@ -185,24 +186,26 @@ def test_a_vote_is_of_the_metrics_words(normaliser: Normaliser) -> None:
     one = some_list(("a cat", 0.4), ("THE CAT", 0.3), ("the Cat", 0.3))
     rover = Decision("rover", 1.0)
     # The two texts of equal words count as one, in the spelling of the first.
-    assert Choice({"s2s": 1.0}, decision=rover).texts(ErrorRate(), [one]) == ["THE CAT"]
     assert Choice({"s2s": 1.0}, decision=rover).texts(
-        ErrorRate(normaliser=EXACT), [one]
+        ErrorRate(), Dataset.of([one])
+    ) == ["THE CAT"]
+    assert Choice({"s2s": 1.0}, decision=rover).texts(
+        ErrorRate(normaliser=EXACT), Dataset.of([one])
     ) == ["a cat"]
-    assert Choice({"s2s": 1.0}, decision=rover).texts(Bleu(tokenise="none"), [one]) == [
-        "a cat"
-    ]
+    assert Choice({"s2s": 1.0}, decision=rover).texts(
+        Bleu(tokenise="none"), Dataset.of([one])
+    ) == ["a cat"]
     one = some_list(
         ("it's a well-known owl", 0.4),
         ("it is the well known howl", 0.3),
         ("it is the known howl", 0.3),
     )
     assert Choice({"s2s": 1.0}, decision=rover).texts(
-        ErrorRate(normaliser=normaliser), [one]
+        ErrorRate(normaliser=normaliser), Dataset.of([one])
     ) == ["it's the well-known howl"]
     one = some_list(("well-known", 0.4), ("well owned", 0.35), ("well owned", 0.25))
     assert Choice({"s2s": 1.0}, decision=rover).texts(
-        ErrorRate(normaliser=normaliser), [one]
+        ErrorRate(normaliser=normaliser), Dataset.of([one])
     ) == ["well owned"]
 
 
@@ -210,7 +213,7 @@ def test_a_vote_by_characters() -> None:
     one = some_list(("今天 天汽", 0.4), ("今大 天气", 0.35), ("明天 天气", 0.25))
     metric = CharacterErrorRate(normaliser=Normaliser(split_characters=True))
     assert Choice({"s2s": 1.0}, decision=Decision("rover", 1.0)).texts(
-        metric, [one]
+        metric, Dataset.of([one])
     ) == ["今天 天气"]
     network = ConfusionNetwork(
         "今天", ["今天", "今大", "明天"], np.log([0.4, 0.35, 0.25]), metric.words

@@ -24,6 +24,7 @@ from rescore import pipeline
 from rescore.asr.recombine import Recombining
 from rescore.cli.progress import LogProgress, progress_bar, scoring_progress
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.formats import read
 from rescore.lms import ComputeOptions, load
@@ -257,7 +258,7 @@ def test_folds_say_how_far_they_are(
         tuned_in_folds(
             split(lists, 4),
             ErrorRate(),
-            lists,
+            Dataset.of(lists),
             [],
             TuningOptions(),
         )
@@ -316,7 +317,7 @@ def test_one_tuning_says_how_far_it_is(
     monkeypatch.setattr("rescore.pace.time.monotonic", lambda: float(next(seconds)))
     options = TuningOptions(bonuses=("words",), decision=Decision(decide))
     with caplog.at_level("INFO", logger="rescore"):
-        tune_weights(ErrorRate(), read([LISTS])[:20], [], options=options)
+        tune_weights(ErrorRate(), Dataset.of(read([LISTS])[:20]), [], options=options)
     assert message in caplog.messages
 
 

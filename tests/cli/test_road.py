@@ -18,6 +18,7 @@ from rescore import formats
 from rescore.asr.features import CHANNEL, EDITS, RESPELLED
 from rescore.asr.respell import Respelling, find_lexicon
 from rescore.columns import Column
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.errors import UserError, installed_by
 from rescore.metrics.wer import ErrorRate
@@ -124,7 +125,9 @@ def test_folds_are_what_is_written_and_shown(rescore: Run, tmp_path: Path) -> No
 
 def test_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
     lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])
-    weights = tune_weights(ErrorRate(), lists, ["tta"], TuningOptions(bagging=False))
+    weights = tune_weights(
+        ErrorRate(), Dataset.of(lists), ["tta"], TuningOptions(bagging=False)
+    )
     assert (
         outlook_of(ErrorRate(), lists, weights).flatters
         and not outlook_of(ErrorRate(), lists[1:], weights).flatters
@@ -134,7 +137,9 @@ def test_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
 
 def test_forced_weights_of_these_lists_say_that_they_flatter(tmp_path: Path) -> None:
     lists = formats.read([write_lines(tmp_path / "l.jsonl", noise(6, 5))])
-    weights = tune_weights(ErrorRate(), lists, ["tta"], TuningOptions(bagging=False))
+    weights = tune_weights(
+        ErrorRate(), Dataset.of(lists), ["tta"], TuningOptions(bagging=False)
+    )
     columns = {
         name: Column("tta", fingerprint, "sum", "float32")
         for name, fingerprint in (("tta", "0"), ("now", "1"))
@@ -372,7 +377,7 @@ def test_weights_of_another_channel_are_refused(rescore: Run, tmp_path: Path) ->
     )
     weights = tune_weights(
         ErrorRate(),
-        respelled,
+        Dataset.of(respelled),
         [],
         options=TuningOptions(("channel", "edits"), bagging=False),
     )

@@ -17,6 +17,7 @@ from rapidfuzz.distance import Levenshtein
 from rescore.asr import rover
 from rescore.asr.features import RESPELLED
 from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN
+from rescore.dataset import Dataset
 from rescore.decision import (
     Choice,
     Decision,
@@ -79,9 +80,9 @@ def test_least_risk_is_the_definition(sentences: list[list[str]], scale: float) 
         )
         for words in sentences
     ]
-    chosen = Choice(WEIGHTS, decision=Decision("mbr", scale)).texts(ErrorRate(), [one])[
-        0
-    ]
+    chosen = Choice(WEIGHTS, decision=Decision("mbr", scale)).texts(
+        ErrorRate(), Dataset.of([one])
+    )[0]
     assert risks[sentences.index(chosen.split())] == pytest.approx(min(risks))
 
 
@@ -103,7 +104,7 @@ def test_minus_infinity_is_impossible_under_every_weight(
     scale = None if name == "best" else 1.0
     (chosen,) = Choice(
         {"s2s": 1.0, "lm": weight}, decision=Decision(name, scale)
-    ).texts(metric, [one])
+    ).texts(metric, Dataset.of([one]))
     assert "z" not in chosen
     assert (
         sorted_by_score(one, Choice({"s2s": 1.0, "lm": weight})).hypotheses[-1].text
@@ -111,7 +112,7 @@ def test_minus_infinity_is_impossible_under_every_weight(
     )
     # not asked
     (chosen,) = Choice({"s2s": 1.0, "lm": 0.0}, decision=Decision(name, scale)).texts(
-        metric, [one]
+        metric, Dataset.of([one])
     )
     assert "z" in chosen
 
@@ -127,7 +128,7 @@ def test_sums_that_no_float_holds() -> None:
     for name in ("best", "mbr", "rover"):
         scale = None if name == "best" else 1.0
         assert Choice({"s2s": 2.0, "lm": 2.0}, decision=Decision(name, scale)).texts(
-            ErrorRate(), [one]
+            ErrorRate(), Dataset.of([one])
         ) == ["a"]
 
 
@@ -205,13 +206,13 @@ def test_risk_prefers_the_middle_of_many() -> None:
     # The best single hypothesis is unlike all others, which agree with each other but
     # for a word.
     one = nbest(("x y z", -1.0), ("a b c", -1.2), ("a b d", -1.3), ("a b e", -1.3))
-    assert Choice(WEIGHTS).texts(None, [one]) == ["x y z"]
-    assert Choice(WEIGHTS, decision=Decision("mbr", 1.0)).texts(ErrorRate(), [one]) == [
-        "a b c"
-    ]
+    assert Choice(WEIGHTS).texts(None, Dataset.of([one])) == ["x y z"]
+    assert Choice(WEIGHTS, decision=Decision("mbr", 1.0)).texts(
+        ErrorRate(), Dataset.of([one])
+    ) == ["a b c"]
     # so sharp is the best alone
     assert Choice(WEIGHTS, decision=Decision("mbr", 50.0)).texts(
-        ErrorRate(), [one]
+        ErrorRate(), Dataset.of([one])
     ) == ["x y z"]
 
 
@@ -324,7 +325,9 @@ def test_long_texts_are_voted_in_bounded_memory() -> None:
         texts.append(" ".join(np.where(random.random(2_000) < 0.1, wrong, words)))
     one = nbest(*((text, -1.0) for text in texts))
     tracemalloc.start()
-    (voted,) = Choice(WEIGHTS, decision=Decision("rover", 1.0)).texts(None, [one])
+    (voted,) = Choice(WEIGHTS, decision=Decision("rover", 1.0)).texts(
+        None, Dataset.of([one])
+    )
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20_000_000 and (np.array(voted.split()) == words).mean() > 0.95
@@ -343,20 +346,28 @@ def test_the_scale_is_tuned(name: str) -> None:
         )
         for _ in range(30)
     ]
-    tuned, _ = tune_scale(Choice(WEIGHTS, decision=Decision(name)), ErrorRate(), lists)
+    tuned, _ = tune_scale(
+        Choice(WEIGHTS, decision=Decision(name)), ErrorRate(), Dataset.of(lists)
+    )
     values = [
         text_value(
             ErrorRate(),
             lists,
-            Choice(WEIGHTS, decision=Decision(name, scale)).texts(ErrorRate(), lists),
+            Choice(WEIGHTS, decision=Decision(name, scale)).texts(
+                ErrorRate(), Dataset.of(lists)
+            ),
         )
         for scale in scale_grid([combine(nbest, Choice(WEIGHTS)) for nbest in lists])
     ]
     assert text_value(
-        ErrorRate(), lists, Choice(WEIGHTS, decision=tuned).texts(ErrorRate(), lists)
+        ErrorRate(),
+        lists,
+        Choice(WEIGHTS, decision=tuned).texts(ErrorRate(), Dataset.of(lists)),
     ) == min(values)
     # The sharpest posteriors leave the best hypothesis alone.
-    sharp = Choice(WEIGHTS, decision=Decision(name, 1e6)).texts(ErrorRate(), lists)
+    sharp = Choice(WEIGHTS, decision=Decision(name, 1e6)).texts(
+        ErrorRate(), Dataset.of(lists)
+    )
     assert sharp == [
         one.hypotheses[index].text
         for one, index in zip(lists, best(lists, Choice(WEIGHTS)), strict=True)
@@ -365,16 +376,22 @@ def test_the_scale_is_tuned(name: str) -> None:
 
 def test_many_lists_are_aligned_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lists = read([ROOT / "data" / "test.json"])
-    exact = tune_scale(Choice(WEIGHTS, decision=Decision("rover")), ErrorRate(), lists)
+    exact = tune_scale(
+        Choice(WEIGHTS, decision=Decision("rover")), ErrorRate(), Dataset.of(lists)
+    )
     alignments = []
     aligned_lists = rover.networks
     monkeypatch.setattr(
         rover, "networks", lambda *each: alignments.append(0) or aligned_lists(*each)
     )
-    tune_scale(Choice(WEIGHTS, decision=Decision("rover")), ErrorRate(), lists)
+    tune_scale(
+        Choice(WEIGHTS, decision=Decision("rover")), ErrorRate(), Dataset.of(lists)
+    )
     each = len(alignments)
     monkeypatch.setattr(scale, "MANY", sum(len(nbest.hypotheses) for nbest in lists))
-    held = tune_scale(Choice(WEIGHTS, decision=Decision("rover")), ErrorRate(), lists)
+    held = tune_scale(
+        Choice(WEIGHTS, decision=Decision("rover")), ErrorRate(), Dataset.of(lists)
+    )
     assert held[0] == exact[0] and (held[1] == exact[1]).all()
     assert len(alignments) - each < each / 5
 
@@ -382,7 +399,7 @@ def test_many_lists_are_aligned_once(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_scale_is_needed() -> None:
     with pytest.raises(UserError, match="give --scale, or tune it"):
         Choice(WEIGHTS, decision=Decision("mbr")).texts(
-            ErrorRate(), [nbest(("a", -1.0))]
+            ErrorRate(), Dataset.of([nbest(("a", -1.0))])
         )
 
 
@@ -407,10 +424,10 @@ def test_reranked_lists_keep_the_toolkits_order_of_equals(
         "first",
     ]
     assert (
-        Choice(WEIGHTS).texts(None, [again]) == ["first"]
+        Choice(WEIGHTS).texts(None, Dataset.of([again])) == ["first"]
         and sorted_by_score(again, Choice(weights)) == again
     )
-    figures = Figures(ErrorRate(), [replace(again, references=("word",))])
+    figures = Figures(ErrorRate(), Dataset.of([replace(again, references=("word",))]))
     assert [text.text for text in figures.at(figures.oracle_indices())] == ["first"]
 
 

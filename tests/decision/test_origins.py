@@ -17,6 +17,7 @@ from rescore.asr.features import MERGED, RESPELLED
 from rescore.asr.respell import Respelling
 from rescore.asr.systems import combined
 from rescore.columns import FIRST_PASS_ORIGIN, Column, Role, reserved_columns
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision, best, combine, sorted_by_score
 from rescore.errors import UserError
 from rescore.lms.lexicon import Lexicon
@@ -138,7 +139,7 @@ def test_of_equals_the_own_wins_everywhere(rescore: Run, tmp_path: Path) -> None
     for rule, scale in (("best", None), ("mbr", 1.0), ("rover", 1.0)):
         assert (
             Choice({"s2s": 1.0}, decision=Decision(rule, scale)).texts(
-                metrics.choose_metric("wer", lists), lists
+                metrics.choose_metric("wer", lists), Dataset.of(lists)
             )
             == ["own"] * 3
         )
@@ -159,7 +160,7 @@ def test_of_equals_the_own_wins_everywhere(rescore: Run, tmp_path: Path) -> None
     assert rescore("l.jsonl").stdout.count("0.00") >= 2
     tuned = tune_weights(
         metrics.choose_metric("wer", lists),
-        lists,
+        Dataset.of(lists),
         [],
         options=TuningOptions(("words",)),
     )
@@ -222,9 +223,9 @@ def test_what_is_excluded_neither_wins_nor_votes() -> None:
     plain = [replace(nbest, hypotheses=nbest.hypotheses[:2]) for nbest in lists]
     for rule, scale in (("mbr", 0.01), ("mbr", 1.0), ("rover", 0.01), ("best", None)):
         decide = Decision(rule, scale)
-        assert replace(weights, decision=decide).texts(metric, lists) == replace(
-            weights, decision=decide
-        ).texts(metric, plain)
+        assert replace(weights, decision=decide).texts(
+            metric, Dataset.of(lists)
+        ) == replace(weights, decision=decide).texts(metric, Dataset.of(plain))
     assert combine(lists[0], weights).tolist() == [-1.0, -1.1, -np.inf]
     sorted_list = sorted_by_score(lists[0], weights)
     assert sorted_list.hypotheses[-1].origin == RESPELLED
@@ -232,7 +233,7 @@ def test_what_is_excluded_neither_wins_nor_votes() -> None:
     assert np.isfinite([each.combined for each in sorted_list.hypotheses]).all()
     only = [replace(nbest, hypotheses=nbest.hypotheses[2:]) for nbest in lists]
     # nothing else is there
-    assert weights.texts(metric, only) == ["a b x d"] * 9
+    assert weights.texts(metric, Dataset.of(only)) == ["a b x d"] * 9
 
 
 def test_excluded_origins_are_in_the_weights_file(tmp_path: Path) -> None:
@@ -261,7 +262,8 @@ def test_no_size_of_a_weight_is_a_mark() -> None:
     metric = metrics.choose_metric("wer", lists(1.0))
     options = TuningOptions(("words",), decision=Decision("mbr"))
     small, large = (
-        tune_weights(metric, lists(unit), [], options=options) for unit in (1.0, 1e4)
+        tune_weights(metric, Dataset.of(lists(unit)), [], options=options)
+        for unit in (1.0, 1e4)
     )
     assert (
         small.value < 20

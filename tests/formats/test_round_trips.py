@@ -185,7 +185,7 @@ def test_convert_loses_only_what_it_says(
         for key, ending in (("references", "ref"), ("sources", "src"))
         if (path := target.with_name(f"{target.name}.{ending}")).exists()
     }
-    again = formats.read([target], format_name=name, **beside)
+    again = list(formats.read([target], format_name=name, **beside))
     again.sort(key=lambda one: [nbest.id for nbest in given_lists].index(one.id))
     assert len(again) == len(given_lists)
     for before, after in zip(given_lists, again, strict=True):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision, combine, posteriors
 from rescore.decision.risk import EQUAL, compared
 from rescore.metrics import choose_metric
@@ -79,12 +80,12 @@ def test_the_choice_is_that_of_the_definition(name: str, scale: float) -> None:
     lists = deep(6, 40, seed=1)
     metric = choose_metric(name, lists)
     choice = Choice({"s2s": 1.0, "lm": 0.5}, decision=Decision("mbr", scale))
-    allowed = choice.allowed(lists)
+    allowed = choice.allowed(Dataset.of(lists))
     scores = [combine(nbest, choice) for nbest in allowed]
     expected = []
     for nbest, shares in zip(allowed, posteriors(scores, scale), strict=True):
         expected.append(by_definition(metric, nbest, shares))
-    assert choice.texts(metric, lists) == expected
+    assert choice.texts(metric, Dataset.of(lists)) == expected
     assert EQUAL < 1e-9
 
 
@@ -95,9 +96,9 @@ def test_a_search_compares_few_hypotheses_and_loses_little(
     lists = deep(30, 40, seed=2)
     metric = choose_metric(name, lists)
     options = TuningOptions(decision=Decision("mbr"), bagging=False)
-    slow = tune_weights(metric, lists, COLUMNS, options).value
+    slow = tune_weights(metric, Dataset.of(lists), COLUMNS, options).value
     request.getfixturevalue("all_lists_are_deep")
-    fast = tune_weights(metric, lists, COLUMNS, options).value
+    fast = tune_weights(metric, Dataset.of(lists), COLUMNS, options).value
     loss = fast - slow if name in ("wer", "cer") else slow - fast
     assert loss <= BOUND
 

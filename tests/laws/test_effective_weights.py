@@ -18,6 +18,7 @@ import pytest
 from rescore import formats, pipeline
 from rescore.columns import Column
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.decision import Choice
 from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.reports import files
@@ -82,7 +83,7 @@ def by_decoder(
     for name, weight in weights.weights.items():
         if name not in (*effective, "s2s"):
             others[name] = weight
-    return Choice({**others, **effective}).texts(None, every)
+    return Choice({**others, **effective}).texts(None, Dataset.of(every))
 
 
 ASKED = {
@@ -187,7 +188,7 @@ def mixed(kinds: Sequence[str], missing: float = 0.0) -> list[NbestList]:
 def test_numbers_of_each_kind_tell_the_weights(name: str) -> None:
     every = mixed(KINDS[name])
     names = [column for column in every[0].hypotheses[0].scores if column != "s2s"]
-    toolkit = toolkit_score(every, names)
+    toolkit = toolkit_score(Dataset.of(every), names)
     assert toolkit
     assert toolkit.fit is Fit.EXACT
     expected = pytest.approx(MIXED[: len(names)], rel=1e-3)
@@ -198,7 +199,7 @@ def test_numbers_of_each_kind_tell_the_weights(name: str) -> None:
 def test_a_missing_part_smaller_than_a_whole_number_is_told(name: str) -> None:
     every = mixed(KINDS[name], missing=0.9)
     names = [column for column in every[0].hypotheses[0].scores if column != "s2s"]
-    toolkit = toolkit_score(every, names)
+    toolkit = toolkit_score(Dataset.of(every), names)
     assert toolkit
     assert toolkit.fit is Fit.INEXACT
 

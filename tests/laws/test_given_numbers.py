@@ -13,6 +13,7 @@ from rescore.asked import ROADS, checked
 from rescore.asr.features import CHANNEL, EDITS, RESPELLED
 from rescore.columns import Column, Role
 from rescore.config import DECISION, FEATURE, WEIGHTS, Bonus, RunConfig
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
 from rescore.options import Field, flattened
@@ -150,7 +151,7 @@ def test_new_words_that_do_harm_without_a_bonus_have_a_cost() -> None:
         nbest.hypotheses[2].scores |= {"s2s": -0.5, "lm": -12.0}
     config = RunConfig(columns=("lm",), boost=5.0)
     plan = pipeline.resolve(config, test, dev)
-    weights = pipeline.tune(plan, dev)
+    weights = pipeline.tune(plan, Dataset.of(dev))
     assert weights.weighs("lm") and weights.weights["listed"] == 5.0
-    decided = pipeline.decide_all(plan, weights, dev)
+    decided = pipeline.decide_all(plan, weights, Dataset.of(dev))
     assert decided.texts == [nbest.references[0] for nbest in dev]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from rescore.dataset import Dataset
 from rescore.deciding import decide
 from rescore.metrics import METRICS, choose_metric, list_statistics, oracle
 from rescore.metrics.base import Metric, MetricOptions, total, value
@@ -109,7 +110,7 @@ def test_no_choice_has_a_lower_rate_than_the_oracle(
     for choice in itertools.product(range(4), repeat=len(lists)):
         every.append(value(metric, total(statistics, choice)))
     assert best == pytest.approx(min(every))
-    depths = analyse(metric, decide(metric, lists, WEIGHTS)).by_depth
+    depths = analyse(metric, decide(metric, Dataset.of(lists), WEIGHTS)).by_depth
     assert depths[-1].oracle == pytest.approx(best)
 
 
@@ -125,12 +126,12 @@ def test_all_reports_call_the_same_choices_better(
 ) -> None:
     lists = some_lists(seed)
     metric = metrics(words)[name]
-    decided = decide(metric, lists, WEIGHTS)
+    decided = decide(metric, Dataset.of(lists), WEIGHTS)
     moves = analyse(metric, decided).moves
     first_pass = decided.first_pass_texts
     verdicts = [
         row["verdict"]
-        for row in details(metric, lists, first_pass, decided.texts)
+        for row in details(metric, Dataset.of(lists), first_pass, decided.texts)
         if row["changed"]
     ]
     counted = [verdicts.count(word) for word in ("better", "worse", "same")]

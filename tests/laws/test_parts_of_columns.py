@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rescore import metrics
+from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import TuningOptions, tune_weights
@@ -43,6 +44,9 @@ def test_a_set_is_never_worse_than_its_parts(name: str, rule: str, seed: int) ->
     metric = metrics.choose_metric(name, some)
     options = TuningOptions(bagging=False, decision=Decision(rule))
     sign = 1 if metric.higher_is_better else -1
-    together = sign * tune_weights(metric, some, COLUMNS, options).value
+    together = sign * tune_weights(metric, Dataset.of(some), COLUMNS, options).value
     for part in PARTS:
-        assert together >= sign * tune_weights(metric, some, part, options).value - 1e-9
+        assert (
+            together
+            >= sign * tune_weights(metric, Dataset.of(some), part, options).value - 1e-9
+        )

@@ -12,6 +12,7 @@ from itertools import product
 import pytest
 
 from rescore import metrics
+from rescore.dataset import Dataset
 from rescore.formats.first_pass import rank_by_order
 from rescore.parts import DECISIONS
 from rescore.reports.summary import why_all_zero
@@ -39,7 +40,7 @@ def weights_of(rule: str, number: int, systems: bool, bagging: bool = True) -> W
     some = lists(systems)
     options = TuningOptions(decision=Decision(rule), bagging=bagging)
     return tune_weights(
-        metrics.choose_metric("wer", some), some, USELESS[:number], options
+        metrics.choose_metric("wer", some), Dataset.of(some), USELESS[:number], options
     )
 
 
@@ -84,7 +85,9 @@ def test_the_closest_of_single_models_is_named() -> None:
             good = hypothesis.scores["good"]
             hypothesis.scores["z"] = good + 9 * hypothesis.scores["x"]
     metric = metrics.choose_metric("wer", some)
-    unproven = tune_weights(metric, some[:12], ("x", "y", "z")).tuning.unproven
+    unproven = tune_weights(
+        metric, Dataset.of(some[:12]), ("x", "y", "z")
+    ).tuning.unproven
     assert unproven is not None
     model = unproven.model_alone
     assert model is not None
@@ -134,6 +137,6 @@ def test_lists_without_scores_are_told_beside_a_weight_of_0(
         if by_order:
             for nbest in some:
                 rank_by_order(nbest)
-        tuned = tune_weights(metric, some, USELESS[:1])
+        tuned = tune_weights(metric, Dataset.of(some), USELESS[:1])
         assert tuned.weights[USELESS[0]] == 0
         assert ("the lists have no scores" in caplog.text) is by_order

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rescore import metrics
+from rescore.dataset import Dataset
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import TuningOptions, tune_weights
 from rescore.tuning.record import ERRORS
@@ -56,7 +57,7 @@ def weights_of(seed: int, number: int, *columns: str) -> dict[str, float]:
     some = lists(seed, number)
     names = [*columns, *(f"x{index}" for index in range(number))]
     metric = metrics.choose_metric("wer", some)
-    weights = tune_weights(metric, some, names, TuningOptions())
+    weights = tune_weights(metric, Dataset.of(some), names, TuningOptions())
     return {name: weights.weights[name] for name in names}
 
 

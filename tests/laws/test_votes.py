@@ -12,6 +12,7 @@ import pytest
 from rescore.asr.rover import Rover
 from rescore.asr.systems import combined
 from rescore.columns import FIRST_PASS
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.metrics.base import Metric
 from rescore.metrics.wer import CharacterErrorRate, ErrorRate, MixedErrorRate
@@ -54,9 +55,11 @@ def test_combined_lists_and_plain_lists_have_the_same_words(systems: int) -> Non
     decision = Decision("rover", 1.0, SETTINGS)
     weights = {FIRST_PASS: 1.0}
     voted = Choice(weights, decision=decision).texts(
-        ErrorRate(), list(combined(outputs))
+        ErrorRate(), Dataset.of(list(combined(outputs)))
     )
-    assert voted == Choice(weights, decision=decision).texts(ErrorRate(), plain)
+    assert voted == Choice(weights, decision=decision).texts(
+        ErrorRate(), Dataset.of(plain)
+    )
     assert len(set(voted)) > 30
 
 
@@ -90,16 +93,18 @@ def test_words_at_different_times_stand_apart(
         every[0] = [(word, start + late, end + late) for word, start, end in every[0]]
         nbest = NbestList("u", [timed(row) for row in every])
         decision = Decision("rover", 1.0, SETTINGS)
-        assert Choice({FIRST_PASS: 1.0}, decision=decision).texts(None, [nbest]) == [
-            words
-        ]
+        assert Choice({FIRST_PASS: 1.0}, decision=decision).texts(
+            None, Dataset.of([nbest])
+        ) == [words]
 
 
 def test_a_pair_of_words_at_different_times_is_no_choice_between_them() -> None:
     """Two of three systems hear a word, at different times: no word has a majority."""
     first, second = ("x", 0.0, 0.5), ("y", 2.0, 2.5)
     rows = [[first, F], [second, F]]
-    ballots = Rover().chooser([NbestList("u", [timed(row) for row in rows])], None)
+    ballots = Rover().chooser(
+        Dataset.of([NbestList("u", [timed(row) for row in rows])]), None
+    )
     near = ballots.near([np.array([0.5, 0.5])])
     assert near._networks[0].numbers.shape[1] == 3
 
@@ -116,6 +121,6 @@ def test_a_text_without_blanks_is_voted_on_by_characters(metric: Metric) -> None
         hypotheses = [Hypothesis(text, {FIRST_PASS: 0.0}) for text in texts]
         lists = [NbestList("u", hypotheses)]
         decision = Decision("rover", 1.0, SETTINGS)
-        assert Choice({FIRST_PASS: 1.0}, decision=decision).texts(metric, lists) == [
-            voted
-        ]
+        assert Choice({FIRST_PASS: 1.0}, decision=decision).texts(
+            metric, Dataset.of(lists)
+        ) == [voted]

@@ -11,6 +11,7 @@ import pytest
 
 from rescore import metrics
 from rescore.columns import Column, Role
+from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.nbest import Hypothesis, NbestList
 from rescore.parts import DECISIONS
@@ -59,8 +60,8 @@ def tuned(
 ) -> tuple[Weights, list[str]]:
     metric = metrics.choose_metric(name, some)
     options = TuningOptions(decision=Decision(rule))
-    weights = tune_weights(metric, some, columns, options)
-    return weights, weights.texts(metric, some)
+    weights = tune_weights(metric, Dataset.of(some), columns, options)
+    return weights, weights.texts(metric, Dataset.of(some))
 
 
 @pytest.mark.parametrize(("rule", "metric", "systems"), CASES)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.errors import UserError
 from rescore.ids import by_number
@@ -171,7 +172,7 @@ def test_mbr_is_the_majority_vote() -> None:
         ]
         nbest = NbestList(str(number), hypotheses)
         (chosen,) = Choice({"s2s": 1.0}, decision=Decision("mbr", 0.0)).texts(
-            metric, [nbest]
+            metric, Dataset.of([nbest])
         )
         if votes:
             most = [name for name in votes if votes[name] == max(votes.values())]

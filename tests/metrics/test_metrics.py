@@ -9,6 +9,7 @@ import sacrebleu
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics import choose_metric, list_statistics, oracle, total, value
 from rescore.metrics.base import check_measurable
@@ -152,7 +153,7 @@ def test_references_are_needed() -> None:
         list_statistics(ErrorRate(), [NbestList("u", [Hypothesis("a")])])
     empty = [NbestList("u", [Hypothesis("a")], ("",))]
     with pytest.raises(UserError, match="all references are empty"):
-        check_measurable(ErrorRate(), empty, "no")
+        check_measurable(ErrorRate(), Dataset.of(empty), "no")
     (counts,) = list_statistics(ErrorRate(), empty)
     assert np.isnan(value(ErrorRate(), counts[0]))
     assert ErrorRate().details(counts[0])["insertions"] == 1
@@ -162,9 +163,9 @@ def test_choice_of_metric() -> None:
     asr = [NbestList("u", [Hypothesis("a")], ("A b .",))]
     mt = [NbestList("u", [Hypothesis("a")], ("a b .",), source="x")]
     plain = [NbestList("u", [Hypothesis("a")], ("A b.",), source="x")]
-    assert choose_metric(None, asr).name == "WER"
-    assert choose_metric(None, mt).settings["tok"] == "none"
-    assert choose_metric(None, plain).settings["tok"] == "13a"
+    assert choose_metric(None, Dataset.of(asr)).name == "WER"
+    assert choose_metric(None, Dataset.of(mt)).settings["tok"] == "none"
+    assert choose_metric(None, Dataset.of(plain)).settings["tok"] == "13a"
     assert choose_metric("cer", mt).name == "CER"
     assert not looks_tokenised([])
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rescore import formats
+from rescore.dataset import Dataset
 from rescore.formats.alternatives import as_text, first_reading, readings
 from rescore.metrics import Normaliser, list_statistics
 from rescore.metrics.alignment import align
@@ -137,7 +138,7 @@ def test_case_counts_in_alternatives_of_an_output(tmp_path: Path) -> None:
     lists = formats.read_output(output, reference)
     metric = WordErrorRate(normaliser=Normaliser(case_sensitive=True))
     assert [one.hypotheses[0].text for one in lists] == ["the clock"]
-    lists = aligned_outputs(metric, lists)
+    lists = aligned_outputs(metric, Dataset.of(lists))
     assert [one.hypotheses[0].text for one in lists] == ["The clock"]
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from rescore import comparing, formats, metrics
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.lms import TokenScores
 from rescore.metrics import Metric, cached, list_statistics
 from rescore.metrics.base import Counts
@@ -109,7 +110,9 @@ def test_comparing_counts_each_text_once(
     config = RunConfig(decide="mbr", metrics=("bleu",))
 
     def compare() -> Any:
-        found = comparing.compare(test, dev, config, lambda: [Shorter(), Shorter()])
+        found = comparing.compare(
+            Dataset.of(test), Dataset.of(dev), config, lambda: [Shorter(), Shorter()]
+        )
         return [replace(row, speed=None) for row in found.rows]
 
     asked: Counter[Any] = Counter()

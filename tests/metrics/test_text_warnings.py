@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rescore.dataset import Dataset
 from rescore.metrics import MetricOptions, Normaliser, choose_metric
 from rescore.metrics.base import text_value
 from rescore.metrics.steps import without_marks
@@ -43,7 +44,7 @@ def lists_of(script: str, sides: Sequence[tuple[bool, bool]]) -> list[NbestList]
 def value_of(metric: str, lists: Sequence[NbestList], normaliser: Normaliser) -> float:
     texts = [nbest.hypotheses[0].text for nbest in lists]
     made = choose_metric(metric, [], MetricOptions(normaliser=normaliser))
-    warn_of_texts(made, lists)
+    warn_of_texts(made, Dataset.of(lists))
     return text_value(made, lists, texts)
 
 
@@ -156,7 +157,7 @@ def test_texts_without_references_are_no_side(
         lists = lists_of(script, [(True, True)])
         for metric in ("wer", "cer", "mer", "exact"):
             made = choose_metric(metric, [])
-            warn_of_texts(made, [NbestList("u", lists[0].hypotheses)])
+            warn_of_texts(made, Dataset.of([NbestList("u", lists[0].hypotheses)]))
     assert ADVICE not in caplog.text and "--nfkc" not in caplog.text
 
 
@@ -171,7 +172,7 @@ def test_forms_that_are_made_equal_are_not_told(
     ):
         caplog.clear()
         metric = choose_metric("cer", lists, MetricOptions(normaliser=flags))
-        warn_of_texts(metric, lists)
+        warn_of_texts(metric, Dataset.of(lists))
         assert ("give --nfkc" in caplog.text) is is_told
 
 
@@ -191,7 +192,7 @@ def test_punctuation_of_one_side_is_told(
             lists.append(NbestList(f"u{place}", [Hypothesis(own)], (its,)))
         metric = choose_metric("wer", lists, MetricOptions(normaliser=normaliser))
         caplog.clear()
-        warn_of_texts(metric, lists)
+        warn_of_texts(metric, Dataset.of(lists))
         is_told = f"only the {side} have punctuation, and WER" in caplog.text
         assert is_told == (flag is None and number == 5 and not both)
         if flag:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rescore import metrics
+from rescore.dataset import Dataset
 from rescore.metrics.texts import warn_of_texts
 from rescore.nbest import Hypothesis, NbestList
 
@@ -34,9 +35,9 @@ def test_both_are_tokenised_or_neither(
     for index in range(number):
         hypothesis = Hypothesis(text, {"s2s": 0.0})
         lists.append(NbestList(f"u{index}", [hypothesis], (reference,)))
-    warn_of_texts(metrics.choose_metric("bleu", lists), lists)
+    warn_of_texts(metrics.choose_metric("bleu", lists), Dataset.of(lists))
     assert bool(warning) == bool(caplog.messages)
     assert warning in " ".join(caplog.messages)
     caplog.clear()
-    warn_of_texts(metrics.choose_metric("wer", lists), lists)
+    warn_of_texts(metrics.choose_metric("wer", lists), Dataset.of(lists))
     assert not caplog.messages

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from rescore.asr.respell import find_lexicon
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.errors import UserError
 from rescore.metrics import (
@@ -271,7 +272,9 @@ def test_lists_of_utterances_in_every_use(seed: int) -> None:
             assert loss.tolist() == losses(alone, [nbest])[0].tolist()
         assert (
             len(
-                Choice({"s2s": 1.0}, decision=Decision("mbr", 1.0)).texts(metric, lists)
+                Choice({"s2s": 1.0}, decision=Decision("mbr", 1.0)).texts(
+                    metric, Dataset.of(lists)
+                )
             )
             == 60
         )

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from rescore import decision
 from rescore.asr.features import EDITS, RESPELLED
 from rescore.columns import FIRST_PASS
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.metrics import list_statistics, total, value
 from rescore.metrics.base import text_statistics
@@ -173,7 +174,7 @@ def harmed(
         dev, test = (noisy_lists(random, utterances, columns) for _ in range(2))
         weights = tune_weights(
             METRIC,
-            dev,
+            Dataset.of(dev),
             [f"noise{k}" for k in range(columns)],
             options=TuningOptions(bagging=bagging),
         )
@@ -277,12 +278,14 @@ def null(
                 lists if bonuses or not kind.respelled else _own(lists)
                 for lists in (dev, test)
             ]
-            weights = tune_weights(METRIC, known[0], columns, options=options)
+            weights = tune_weights(
+                METRIC, Dataset.of(known[0]), columns, options=options
+            )
             rows.append(
                 text_statistics(
                     METRIC,
                     known[1],
-                    weights.texts(METRIC, known[1]),
+                    weights.texts(METRIC, Dataset.of(known[1])),
                 )
             )
         without, with_it = (

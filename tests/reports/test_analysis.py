@@ -14,6 +14,7 @@ import pytest
 
 from rescore.asr.systems import combined, header_of
 from rescore.columns import Column
+from rescore.dataset import Dataset
 from rescore.deciding import decide
 from rescore.decision import Choice, Decision
 from rescore.metrics import list_statistics, oracle, total, value
@@ -148,7 +149,7 @@ def test_what_a_vote_corrects_and_breaks_of_each_system() -> None:
             nbest.hypotheses[0].scores.pop("lm")
     voted = list(combined(lists))
     weights = replace(FIRST_PASS_ALONE, decision=Decision("rover", 1.0))
-    chosen = [text.split() for text in weights.texts(ErrorRate(), voted)]
+    chosen = [text.split() for text in weights.texts(ErrorRate(), Dataset.of(voted))]
     found = analysed(ErrorRate(), voted, weights)
     assert "corrected, mixture -> choice" in render(found)
     assert [system.name for system in found.systems] == list("abc")
@@ -426,7 +427,7 @@ def test_no_advice_to_use_a_model_of_another_language(
         nbest.header = header if scored else Header()
         lists.append(nbest)
     weights = Weights({"s2s": 0.5, "tta": 0.5}) if scored else FIRST_PASS_ALONE
-    step = outlook(ErrorRate(), decide(None, lists, weights)).next
+    step = outlook(ErrorRate(), decide(None, Dataset.of(lists), weights)).next
     assert ("their language" in step or "tta does not know" in step) is not is_known
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rescore.dataset import Dataset
 from rescore.metrics.mt import Bleu
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.details import details
@@ -120,11 +121,12 @@ def test_verdicts_of_a_metric_where_more_is_better() -> None:
     ]
     pairs = (("a b c d", "a x c d"), ("a x c d", "a b c d"))
     assert [
-        details(Bleu(), lists, [old], [new])[0]["verdict"] for old, new in pairs
+        details(Bleu(), Dataset.of(lists), [old], [new])[0]["verdict"]
+        for old, new in pairs
     ] == ["worse", "better"]
-    assert details(None, lists, ["a"], ["b"])[0]["verdict"] is None
+    assert details(None, Dataset.of(lists), ["a"], ["b"])[0]["verdict"] is None
     lists = [NbestList("u", lists[0].hypotheses, ("a b c d",), source="w x y z")]
-    (row,) = details(Bleu(), lists, ["a x c d"], ["a b c d"])
+    (row,) = details(Bleu(), Dataset.of(lists), ["a x c d"], ["a b c d"])
     assert (
         list(row)[:3] == ["id", "source", "reference"]
         and row["source"] == "w x y z"

@@ -10,6 +10,7 @@ import pytest
 import rescore
 from rescore import formats
 from rescore.columns import FIRST_PASS
+from rescore.dataset import Dataset
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.figures import Shown
 from rescore.reports.overview import espnet, render_overview, told_apart, with_dev
@@ -94,10 +95,10 @@ def test_tables_may_have_intervals_and_an_oracle() -> None:
 def test_the_digest_says_where_weights_were_tuned() -> None:
     """Not the number of lists."""
     dev = lists("dev")
-    tuning = Tuning.on("dev", dev).in_folds(3, "utterance", {})
+    tuning = Tuning.on("dev", Dataset.of(dev)).in_folds(3, "utterance", {})
     weights = Weights({FIRST_PASS: 1.0}, tuning=tuning)
-    assert weights.tuning.is_on(dev)
-    assert not weights.tuning.is_on(lists("test"))
+    assert weights.tuning.is_on(Dataset.of(dev))
+    assert not weights.tuning.is_on(Dataset.of(lists("test")))
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from rescore import read as read_lists
+from rescore.dataset import Dataset
 from rescore.deciding import decide
 from rescore.metrics import choose_metric
 from rescore.nbest import Hypothesis, NbestList
@@ -206,7 +207,7 @@ def page_of(lists: list[NbestList], **columns: float) -> str:
     """The page of lists that are reranked by the weights of columns."""
     weights = Weights({"s2s": 1.0, **columns})
     metric = choose_metric("wer", lists)
-    decided = decide(metric, lists, weights)
+    decided = decide(metric, Dataset.of(lists), weights)
     results = evaluate([metric], decided)
     return make_page(results, metric, lists, decided.texts)
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rescore.columns import FIRST_PASS
+from rescore.dataset import Dataset
 from rescore.metrics.base import Metric
 from rescore.nbest import NbestList
 from rescore.tuning import TuningOptions, tune_weights
@@ -35,7 +36,10 @@ def best_weights(
     bonuses: Sequence[str] = (),
 ) -> Best:
     weights = tune_weights(
-        metric, lists, columns, options=TuningOptions(tuple(bonuses), bagging=False)
+        metric,
+        Dataset.of(lists),
+        columns,
+        options=TuningOptions(tuple(bonuses), bagging=False),
     )
     about = weights.tuning
     assert about.value is not None and about.first_pass is not None

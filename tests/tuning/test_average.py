@@ -10,6 +10,7 @@ import pytest
 
 from rescore import metrics
 from rescore.columns import WORDS
+from rescore.dataset import Dataset
 from rescore.deciding import decide
 from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.results import evaluate
@@ -47,7 +48,7 @@ def lists(number: int, seed: int, help_: float) -> list[NbestList]:
 def weight(some: list[NbestList], **options: bool) -> float:
     found = tune_weights(
         metrics.choose_metric("wer", some),
-        some,
+        Dataset.of(some),
         ["lm"],
         options=TuningOptions(**options),
     )
@@ -78,7 +79,9 @@ def test_several_columns_and_a_bonus() -> None:
         for hypothesis in nbest.hypotheses:
             hypothesis.scores["other"] = hypothesis.scores["lm"] / 2
     metric = metrics.choose_metric("wer", some)
-    found = tune_weights(metric, some, ["lm", "other"], options=TuningOptions((WORDS,)))
+    found = tune_weights(
+        metric, Dataset.of(some), ["lm", "other"], options=TuningOptions((WORDS,))
+    )
     assert set(found.weights) == {"s2s", "lm", "other", "words"}
     assert found.tuning.first_pass is not None
     assert found.value < found.tuning.first_pass
@@ -90,11 +93,11 @@ def test_several_columns_and_a_bonus() -> None:
 def test_the_value_is_that_of_the_weights() -> None:
     some = lists(200, 3, 2.0)
     metric = metrics.choose_metric("wer", some)
-    found = tune_weights(metric, some, ["lm"])
+    found = tune_weights(metric, Dataset.of(some), ["lm"])
 
-    assert evaluate([metric], decide(metric, some, found)).reranked == pytest.approx(
-        found.value
-    )
+    assert evaluate(
+        [metric], decide(metric, Dataset.of(some), found)
+    ).reranked == pytest.approx(found.value)
     about = found.tuning
     assert about.low is not None and about.high is not None
     assert about.low <= found.weights["lm"] <= about.high

@@ -16,6 +16,7 @@ import pytest
 from rescore import formats
 from rescore.asr.confidence import calibrate, networks
 from rescore.asr.systems import combined
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.decision.risk import compared
 from rescore.decision.rules import posteriors
@@ -66,7 +67,9 @@ def test_a_copy_of_a_tied_hypothesis_does_not_move_it() -> None:
         lists = [NbestList(str(number), copied, ("a",)) for number in range(4)]
         assert without_copies(lists[0]).hypotheses == hypotheses
         assert (
-            tune_weights(WER, lists, ["x"], options=TuningOptions(bagging=False)).value
+            tune_weights(
+                WER, Dataset.of(lists), ["x"], options=TuningOptions(bagging=False)
+            ).value
             == 0.0
         )
 
@@ -82,8 +85,8 @@ def choices_in(unit: float, rule: str) -> tuple[list[str], float]:
     """The chosen texts and the value on dev of lists whose scores have a unit."""
     dev, test = noisy(1, unit=unit), noisy(2, unit=unit)
     options = TuningOptions(decision=Decision(rule))
-    weights = tune_weights(WER, dev, ["x"], options=options)
-    return weights.texts(WER, test), weights.value
+    weights = tune_weights(WER, Dataset.of(dev), ["x"], options=options)
+    return weights.texts(WER, Dataset.of(test)), weights.value
 
 
 @pytest.mark.parametrize("unit", [1000.0, 2.0, 3.7])
@@ -91,7 +94,7 @@ def test_the_unit_of_scores_changes_no_confidence(unit: float) -> None:
     confidences = []
     for factor in (1.0, unit):
         lists = noisy(3, 80, unit=factor)
-        texts = Choice({"s2s": 1.0}).texts(WER, lists)
+        texts = Choice({"s2s": 1.0}).texts(WER, Dataset.of(lists))
         calibration = calibrate(lists, texts, Weights({"s2s": 1.0}), WER.words)
         found = networks(lists, texts, Choice({"s2s": 1.0}))
         confidences.append(
@@ -105,7 +108,7 @@ def test_the_order_of_columns_changes_no_weight(decide: str) -> None:
     lists = noisy(4)
     options = TuningOptions(("words",), decision=Decision(decide))
     one, other = (
-        tune_weights(WER, lists, columns, options=options)
+        tune_weights(WER, Dataset.of(lists), columns, options=options)
         for columns in (["x", "a"], ["a", "x"])
     )
     assert one.weights == other.weights and one.decision == other.decision
@@ -123,7 +126,7 @@ def test_copies_count_once_and_other_paths_of_a_text_add_up(rule: str) -> None:
     paths = [Hypothesis("b x", {"s2s": -1.2 - rank / 100}) for rank in range(1, 6)]
     texts = [
         Choice({"s2s": 1.0}, decision=Decision(rule, 1.0)).texts(
-            WER, [NbestList("u", [*own, *more], ("a x",))]
+            WER, Dataset.of([NbestList("u", [*own, *more], ("a x",))])
         )[0]
         for more in ([], copies, paths)
     ]
@@ -153,7 +156,7 @@ def test_a_copy_is_no_further_vote(rule: str, copy: str) -> None:
     copied = replace(nbest, hypotheses=[*nbest.hypotheses, *copies])
     choice = Choice({"s2s": 1.0}, decision=Decision(rule, 1.0))
     for lists in ([nbest], [copied]):
-        assert choice.texts(WER, lists) == ["a b x"]
+        assert choice.texts(WER, Dataset.of(lists)) == ["a b x"]
 
 
 def test_double_blanks_draw_the_same_samples_and_folds() -> None:
@@ -191,7 +194,7 @@ def test_samples_count_as_often_as_they_were_drawn(rule: str) -> None:
             )
         ]
         assert Choice({"s2s": 1.0}, decision=Decision(rule, scale)).texts(
-            WER, lists
+            WER, Dataset.of(lists)
         ) == [expected]
     assert posteriors([np.array([-1.0, -np.inf, -7.0])], 0.0)[0].tolist() == [
         0.5,
@@ -213,7 +216,8 @@ def weights_in(unit: float, decide: str, bagging: bool) -> Mapping[str, float]:
     )
     with pytest.MonkeyPatch.context() as patch:
         fewer_samples(patch)
-        return tune_weights(WER, lists, ["x", "a"], options=options).weights
+        made = tune_weights(WER, Dataset.of(lists), ["x", "a"], options=options)
+        return made.weights
 
 
 @pytest.mark.parametrize("unit", [1000.0, 2.0, 3.7])
@@ -242,7 +246,7 @@ def test_one_list_is_no_evidence() -> None:
             ("a",),
         )
     ]
-    weights = tune_weights(WER, lists, ["x"])
+    weights = tune_weights(WER, Dataset.of(lists), ["x"])
     assert weights.weights == {"s2s": 1.0, "x": 0.0}
 
 
@@ -266,7 +270,7 @@ def test_tuning_begins_at_the_best_score_also_where_the_first_pass_has_no_weight
     ]
     tuned = tune_weights(
         WER,
-        lists,
+        Dataset.of(lists),
         ["x"],
         options=TuningOptions(bagging=False, decision=Decision("mbr")),
     )
@@ -291,7 +295,9 @@ def test_the_order_of_lists_and_hypotheses_changes_nothing() -> None:
     ]
     for rule in ("mbr", "rover"):
         decisions = [
-            tune_scale(Choice({"s2s": 1.0}, decision=Decision(rule)), WER, some)[0]
+            tune_scale(
+                Choice({"s2s": 1.0}, decision=Decision(rule)), WER, Dataset.of(some)
+            )[0]
             for some in (lists, turned)
         ]
         assert decisions[0].scale == pytest.approx(decisions[1].scale)

@@ -10,6 +10,7 @@ import pytest
 
 from rescore import formats, metrics
 from rescore.asr.features import RESPELLED
+from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.decision import choice as choices
 from rescore.decision.risk import compared
@@ -49,7 +50,9 @@ def test_the_value_is_that_of_the_decision(
     fast = deciding_by(compared, objective, lists).value(np.array(theta))
     scale = sum(theta)
     weights = Weights({"s2s": theta[0] / scale, "lm": theta[1] / scale})
-    texts = replace(weights, decision=Decision("mbr", scale)).texts(metric, lists)
+    texts = replace(weights, decision=Decision("mbr", scale)).texts(
+        metric, Dataset.of(lists)
+    )
     assert fast == pytest.approx(text_value(metric, lists, texts))
 
 
@@ -61,7 +64,7 @@ def test_never_worse_than_one_after_the_other(
     before = {"s2s": 0.5, "lm": 0.5}
     tuned = tune_weights(
         metric,
-        lists,
+        Dataset.of(lists),
         ["lm"],
         options=TuningOptions(bagging=False, decision=Decision("mbr")),
     )
@@ -69,11 +72,15 @@ def test_never_worse_than_one_after_the_other(
     assert sum(weights.values()) == pytest.approx(1.0) and all(
         one >= 0 for one in weights.values()
     )
-    texts = Choice(weights, decision=Decision("mbr", scale)).texts(metric, lists)
+    texts = Choice(weights, decision=Decision("mbr", scale)).texts(
+        metric, Dataset.of(lists)
+    )
     assert value == pytest.approx(text_value(metric, lists, texts))
-    old, _ = tune_scale(Choice(before, decision=Decision("mbr")), metric, lists)
+    old, _ = tune_scale(
+        Choice(before, decision=Decision("mbr")), metric, Dataset.of(lists)
+    )
     sequential = text_value(
-        metric, lists, Choice(before, decision=old).texts(metric, lists)
+        metric, lists, Choice(before, decision=old).texts(metric, Dataset.of(lists))
     )
     sign = 1 if metric.higher_is_better else -1
     assert sign * value >= sign * sequential - 1e-9
@@ -93,14 +100,17 @@ def test_the_first_pass_alone_respells_nothing() -> None:
     ]
     metric = metrics.choose_metric("wer", lists)
     tuned = tune_weights(
-        metric, lists, [], options=TuningOptions(("edits",), decision=Decision("mbr"))
+        metric,
+        Dataset.of(lists),
+        [],
+        options=TuningOptions(("edits",), decision=Decision("mbr")),
     )
     assert (
         tuned.weights == {"s2s": 1.0}
         and tuned.excluded == {RESPELLED}
         and tuned.value == 0.0
     )
-    assert tuned.texts(metric, lists) == ["a c d"] * 9
+    assert tuned.texts(metric, Dataset.of(lists)) == ["a c d"] * 9
 
 
 @pytest.mark.parametrize("name", ["wer", "bleu"])
@@ -122,7 +132,7 @@ def test_accidents_of_the_lists_get_no_weight(
     def tuned(*columns: str, bagging: bool = True) -> Weights:
         return tune_weights(
             metric,
-            lists,
+            Dataset.of(lists),
             columns,
             options=TuningOptions(bagging=bagging, decision=Decision("mbr")),
         )
@@ -167,15 +177,21 @@ def test_a_sample_is_the_lists_as_often_as_they_were_drawn(
 def test_tune_uses_it(lists: list[NbestList]) -> None:
     metric = metrics.choose_metric("wer", lists)
     weights = tune_weights(
-        metric, lists, ["lm"], options=TuningOptions((), decision=Decision("mbr"))
+        metric,
+        Dataset.of(lists),
+        ["lm"],
+        options=TuningOptions((), decision=Decision("mbr")),
     )
     assert weights.decision.name == "mbr" and weights.decision.scale is not None
-    texts = weights.texts(metric, lists)
+    texts = weights.texts(metric, Dataset.of(lists))
     assert weights.tuning.first_pass is not None
     assert weights.value == pytest.approx(text_value(metric, lists, texts))
     assert weights.value <= weights.tuning.first_pass
     fixed = tune_weights(
-        metric, lists, ["lm"], options=TuningOptions((), decision=Decision("mbr", 2.0))
+        metric,
+        Dataset.of(lists),
+        ["lm"],
+        options=TuningOptions((), decision=Decision("mbr", 2.0)),
     )
     assert fixed.decision.scale == 2.0
 
@@ -212,10 +228,18 @@ def test_folds_share_losses_of_whole_lists(
         TuningOptions(bagging=False, decision=Decision("mbr")),
     )
     folds = [lists[:30], lists[10:]]
-    shared = [tune_weights(metric, fold, ["lm"], options=options) for fold in folds]
+    shared = [
+        tune_weights(metric, Dataset.of(fold), ["lm"], options=options)
+        for fold in folds
+    ]
     monkeypatch.setattr("rescore.tuning.pattern.SHARED", 0)
     alone = [
-        tune_weights(metrics.choose_metric(name, lists), fold, ["lm"], options=options)
+        tune_weights(
+            metrics.choose_metric(name, lists),
+            Dataset.of(fold),
+            ["lm"],
+            options=options,
+        )
         for fold in folds
     ]
     assert shared == alone and shared[0].weights != shared[1].weights
@@ -227,8 +251,8 @@ def test_choices_do_not_depend_on_portions(
 ) -> None:
     metric = metrics.choose_metric("wer", lists)
     decide = Decision(name, None if name == "best" else 1.5)
-    whole = Choice({"s2s": 1.0}, decision=decide).texts(metric, lists)
+    whole = Choice({"s2s": 1.0}, decision=decide).texts(metric, Dataset.of(lists))
     monkeypatch.setattr(choices, "PAIRS", 60)
-    assert Choice({"s2s": 1.0}, decision=decide).texts(metric, lists) == whole and len(
-        whole
-    ) == len(lists)
+    assert Choice({"s2s": 1.0}, decision=decide).texts(
+        metric, Dataset.of(lists)
+    ) == whole and len(whole) == len(lists)

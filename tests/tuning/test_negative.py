@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from rescore import formats, metrics
+from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.nbest import Hypothesis, NbestList
@@ -54,12 +55,15 @@ def test_it_finds_what_is_to_be_subtracted(decide: Decision) -> None:
     metric = metrics.choose_metric("wer", some)
     free = tune_weights(
         metric,
-        some,
+        Dataset.of(some),
         ["in", "out"],
         options=TuningOptions((), negative=("in",), decision=decide),
     )
     without = tune_weights(
-        metric, some, ["in", "out"], options=TuningOptions((), decision=decide)
+        metric,
+        Dataset.of(some),
+        ["in", "out"],
+        options=TuningOptions((), decision=decide),
     )
     assert free.value < without.value - 10 and free.value < 3
     ratio = np.array([free.weights["in"], free.weights["out"]]) / free.weights["s2s"]
@@ -112,12 +116,12 @@ def test_what_is_impossible_stays_so(name: str) -> None:
     metric = metrics.choose_metric("wer", some)
     found = tune_weights(
         metric,
-        some,
+        Dataset.of(some),
         ["in", "out"],
         options=TuningOptions((), negative=("in",), decision=Decision(name)),
     )
     assert found.weights["in"] < 0 and found.value < 10
-    assert not any("never" in text for text in found.texts(metric, some))
+    assert not any("never" in text for text in found.texts(metric, Dataset.of(some)))
 
 
 def test_a_range_is_told_of_a_weight_that_has_one(rescore: Run, tmp_path: Path) -> None:
@@ -147,7 +151,7 @@ def test_an_unknown_column_is_told() -> None:
     with pytest.raises(UserError, match="not a column"):
         tune_weights(
             metrics.choose_metric("wer", some),
-            some,
+            Dataset.of(some),
             ["out"],
             options=TuningOptions(negative=("in",)),
         )

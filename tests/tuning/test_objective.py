@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from rescore.columns import WORDS
+from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.metrics.wer import ErrorRate
 from rescore.tuning import TuningOptions, tune_weights
@@ -74,7 +75,9 @@ def test_noise_beside_a_useful_column_gets_no_weight(
         options = TuningOptions(
             (WORDS,), negative=("noise",) if negative else (), decision=Decision(decide)
         )
-        weights = tune_weights(ErrorRate(), lists, ["x", "noise"], options=options)
+        weights = tune_weights(
+            ErrorRate(), Dataset.of(lists), ["x", "noise"], options=options
+        )
         useful += bool(weights.weights["x"])
         kept += bool(weights.weights["noise"]) + bool(weights.weights.get(WORDS))
     # the consensus of these lists leaves little to gain
@@ -91,8 +94,8 @@ def test_a_vote_is_tested_by_its_own_texts(caplog: pytest.LogCaptureFixture) -> 
             hypothesis.scores["noise"] = float(random.normal())
     options = TuningOptions(decision=Decision("rover"))
     with caplog.at_level(logging.WARNING):
-        weights = tune_weights(WER, lists, ["noise"], options=options)
-        alone = tune_weights(WER, lists, [], options=options)
+        weights = tune_weights(WER, Dataset.of(lists), ["noise"], options=options)
+        alone = tune_weights(WER, Dataset.of(lists), [], options=options)
     assert (
         weights.weights == {"s2s": 1.0, "noise": 0.0}
         and weights.decision == alone.decision

@@ -13,6 +13,7 @@ import pytest
 from rescore import decision, pace, pipeline
 from rescore.columns import FIRST_PASS, WORDS
 from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.decision import Choice
 from rescore.metrics import list_statistics, total, value
 from rescore.metrics.mt import Bleu
@@ -227,7 +228,9 @@ def test_useless_columns_hide_no_useful_one() -> None:
         lists.append(NbestList(str(index), hyps, (" ".join(reference),)))
     tuned = {
         columns: (
-            pipeline.tune(resolve(RunConfig(columns=columns), dev=lists), lists).weights
+            pipeline.tune(
+                resolve(RunConfig(columns=columns), dev=lists), Dataset.of(lists)
+            ).weights
         )
         for columns in (("x",), ("x", "y", "z"), ("y", "z"))
     }

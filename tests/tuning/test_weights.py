@@ -12,6 +12,7 @@ import pytest
 
 from rescore import decision
 from rescore.columns import FIRST_PASS, WORDS
+from rescore.dataset import Dataset
 from rescore.decision import Choice
 from rescore.errors import UserError
 from rescore.metrics import list_statistics, total, value
@@ -56,7 +57,9 @@ def at(lists: list[NbestList], weight: float) -> np.ndarray:
 def test_curve_of_one_weight_is_the_error_everywhere() -> None:
     lists = helpful_lists(40)
     tuned = tune(ErrorRate(), lists, ["lm"])
-    steps = curves(ErrorRate(), lists, ["lm"], Weights.interpolation(tuned.lm).weights)
+    steps = curves(
+        ErrorRate(), Dataset.of(lists), ["lm"], Weights.interpolation(tuned.lm).weights
+    )
     assert (steps[0].low, steps[-1].high) == (0, 1)
     assert all(
         one.high == other.low and one.value != other.value
@@ -74,7 +77,7 @@ def test_curves_of_several_go_through_the_point() -> None:
     lists = lists_of(3)
     tuned = tune(ErrorRate(), lists, COLUMNS, bonuses=[WORDS])
     weights = Weights.interpolation(tuned.lm, bonuses=tuned.bonuses).weights
-    steps = curves(ErrorRate(), lists, COLUMNS, weights)
+    steps = curves(ErrorRate(), Dataset.of(lists), COLUMNS, weights)
     here = value(
         ErrorRate(),
         total(

@@ -22,7 +22,7 @@ from rescore.asr.whole import Recording, are_whole, read_systems
 from rescore.cli import options
 from rescore.cli.bridge import is_typed, refuse_beside, typed_again
 from rescore.config import GROUPS, MEASURES, RunConfig
-from rescore.dataset import Dataset
+from rescore.dataset import NO_LISTS, Dataset
 from rescore.errors import OptionError, UserError, counted, takes_no
 from rescore.formats.reading import options_of_lists
 from rescore.formats.references import (
@@ -116,8 +116,8 @@ def command(
     """
     plan = resolve(config)
     words = plan.metric.words or EXACT
-    lists = list(_lists(own, inputs, words, plan.metric.units or words))
-    if not config.metrics and default_metric(lists) != default_metric(()):
+    lists = Dataset(_lists(own, inputs, words, plan.metric.units or words))
+    if not config.metrics and default_metric(lists) != default_metric(NO_LISTS):
         plan = resolve(config, lists)
     warn_of_texts(plan.metric, lists)
     group_table = _group_table(lists, plan)
@@ -144,7 +144,7 @@ def command(
 
 
 def _tell_how_to_tune(
-    own: CombineOptions, measuring: Sequence[str], lists: Sequence[NbestList]
+    own: CombineOptions, measuring: Sequence[str], lists: Dataset
 ) -> None:
     """Tell on how many references votes can be tuned, and what to type.
 
@@ -169,7 +169,7 @@ def _tell_how_to_tune(
     )
 
 
-def _group_table(lists: Sequence[NbestList], plan: Plan) -> str | None:
+def _group_table(lists: Dataset, plan: Plan) -> str | None:
     """Return the table of the systems' figures by group (--by); None without --by.
 
     Raises:
@@ -177,16 +177,16 @@ def _group_table(lists: Sequence[NbestList], plan: Plan) -> str | None:
     """
     if plan.by is None:
         return None
-    referred = [nbest for nbest in lists if nbest.references]
+    referred = lists.with_lists(nbest for nbest in lists if nbest.references)
     if not referred:
         raise OptionError("--by needs references; give --ref FILE")
     texts_of_system = {}
-    for name in Dataset.of(lists).header.systems:
+    for name in lists.header.systems:
         texts_of_system[name] = system_texts(referred, name)
     return render(grouped(plan.by, [plan.metric], referred, texts_of_system))
 
 
-def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str:
+def _table(lists: Dataset, metric: Metric, words: Normaliser) -> str:
     """Return a table of the systems: the metric if there are references, the error rate
     that their agreement says, with its interval, and the votes. A line below says why
     all votes are equal, if they are.
@@ -199,7 +199,7 @@ def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str
         metric: The metric.
         words: Says which words are the same.
     """
-    systems = Dataset.of(lists).header.systems
+    systems = lists.header.systems
     agreement = Agreement(lists, systems, words)
     votes = agreement.votes
     estimates = agreement.estimates()
@@ -207,7 +207,7 @@ def _table(lists: Sequence[NbestList], metric: Metric, words: Normaliser) -> str
     if metric.units is not None and metric.unit != "word":
         estimates = Agreement(lists, systems, metric.units).estimates()
     rate = "WER" if metric.units is None else metric.name
-    referred = [nbest for nbest in lists if nbest.references]
+    referred = lists.with_lists(nbest for nbest in lists if nbest.references)
     head = [""]
     if referred:
         head.append(metric.name)

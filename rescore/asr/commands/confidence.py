@@ -8,6 +8,7 @@ from rescore import formats
 from rescore.asr.confidence import check_ending, check_times, confidences, write
 from rescore.cli import options
 from rescore.config import RunConfig
+from rescore.dataset import NO_LISTS
 from rescore.files import ending_of
 from rescore.formats import audio
 from rescore.formats.times import TIMED
@@ -76,7 +77,7 @@ def command(
     lists = inputs.read(file.nbest)
     for path in file.output:
         check_times(path, lists, segments)
-    dev_lists = []
+    dev_lists = NO_LISTS
     if dev.dev:
         dev_lists = inputs.read_dev(dev)
     suited(loaded, [*lists, *dev_lists], weights.force_weights)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from rescore.dataset import Dataset
 from rescore.decision.risk import MinimumBayesRisk
 from rescore.metrics.base import Metric
 from rescore.metrics.mt import Bleu, Chrf, Ter
@@ -93,7 +94,9 @@ def choice(name: str, texts: list[str]) -> str:
     """Return the text that `--decide mbr` chooses, with equal posteriors."""
     nbest = NbestList("one", [Hypothesis(text, {"s2s": 0.0}) for text in texts])
     posteriors = [np.full(len(texts), 1 / len(texts))]
-    (text,) = MinimumBayesRisk().chooser([nbest], METRICS[name]).texts(posteriors)
+    (text,) = (
+        MinimumBayesRisk().chooser(Dataset.of([nbest]), METRICS[name]).texts(posteriors)
+    )
     return text
 
 
