@@ -233,7 +233,7 @@ class Recombining(Expansion):
     def __call__(
         self, lists: Iterable[NbestList], dev: bool = False
     ) -> Iterator[NbestList]:
-        if not isinstance(lists, list):  # a stream stays one
+        if not isinstance(lists, Sequence):  # a stream stays one
             return (recombine(nbest, self._number) for nbest in lists)
         longer = [
             recombine(nbest, self._number)

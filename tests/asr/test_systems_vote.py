@@ -652,7 +652,8 @@ def test_a_system_is_left_out_where_this_is_significantly_better() -> None:
         ("abc", "no system harms the vote significantly"),
         ("ade", "the vote is significantly better without d or e: leave it out"),
     ):
-        lists = list(combined({name: every[name] for name in names}, Normaliser()))
+        of_names = {name: every[name] for name in names}
+        lists = Dataset(combined(of_names, Normaliser()))
         votes = replace(equal, votes=dict.fromkeys(names, 1.0))
         table = _VoteTuner(ErrorRate(), lists, decision).table(Vote(votes, decision))
         assert table.splitlines()[-1] == expected

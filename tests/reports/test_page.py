@@ -209,7 +209,7 @@ def page_of(lists: list[NbestList], **columns: float) -> str:
     metric = choose_metric("wer", lists)
     decided = decide(metric, Dataset.of(lists), weights)
     results = evaluate([metric], decided)
-    return make_page(results, metric, lists, decided.texts)
+    return make_page(results, metric, decided.lists, decided.texts)
 
 
 def heard(*texts: str, **columns: tuple[float, ...]) -> list[Hypothesis]:

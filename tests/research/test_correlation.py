@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.lms import Question, TokenScores
 from rescore.metrics.mt import Bleu
@@ -22,12 +23,14 @@ from rescore.research.correlation import measure
 from tests.conftest import ROOT, Run, assert_one_line_error, some_lists, write_json
 from tests.lms.test_ngram import ARPA
 
-LISTS = [
-    NbestList("one", [Hypothesis("a b c d", {"s2s": -1.0})], ("a b c d",)),
-    NbestList("two", [Hypothesis("a x c d", {"s2s": -1.0})], ("a b c d e",)),
-    NbestList("three", [Hypothesis("x y z", {"s2s": -1.0})], ("a b c",)),
-    NbestList("four", [Hypothesis("x b c d e f", {"s2s": -1.0})], ("a b c d e f",)),
-]
+LISTS = Dataset(
+    [
+        NbestList("one", [Hypothesis("a b c d", {"s2s": -1.0})], ("a b c d",)),
+        NbestList("two", [Hypothesis("a x c d", {"s2s": -1.0})], ("a b c d e",)),
+        NbestList("three", [Hypothesis("x y z", {"s2s": -1.0})], ("a b c",)),
+        NbestList("four", [Hypothesis("x b c d e f", {"s2s": -1.0})], ("a b c d e f",)),
+    ]
+)
 ERRORS = [0, 40, 100, 100 / 6]
 
 
