@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -119,7 +120,7 @@ def table(words: Sequence[str]) -> str:
             return markdown(parsed(first, report, str(paths[0])).cells()) + "\n"
     for kind in ROWS:
         if isinstance(first, list) and _has_fields_of(kind, first[0]):
-            rows = [row for content in contents for row in content]
+            rows = [_with_nan(row) for content in contents for row in content]
             measured = parsed(rows, list[kind], str(paths[0]))  # type: ignore[valid-type]
             return markdown(ROWS[kind](with_settings(measured))) + "\n"
     if "rows" in first:
@@ -133,6 +134,11 @@ def table(words: Sequence[str]) -> str:
             results = list(with_dev(results))
         text = render_overview(told_apart(results), "paper", "markdown")
     return text.partition("\n\n")[0] + "\n"
+
+
+def _with_nan(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of figures; JSON has no NaN, so the commands write null for it."""
+    return {name: math.nan if value is None else value for name, value in row.items()}
 
 
 def _has_fields_of(kind: type[Any], content: Any) -> bool:
