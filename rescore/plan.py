@@ -496,7 +496,10 @@ class _Resolver:
         names = specs or single_specs(self._config.lms)
         given = [name for name in names if name is not None]
         all_named = len(given) == len(names) == len(loaded)
-        models = with_own_columns(loaded, norm, at.all_sets, given if all_named else ())
+        tuned = at.former_weights.tuning.columns if at.former_weights else None
+        models = with_own_columns(
+            loaded, norm, at.all_sets, given if all_named else (), tuned
+        )
         if self._config.lms or specs:
             for lm in models:
                 at.note(lm.name, lm.model, "all hypotheses")

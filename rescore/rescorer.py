@@ -139,15 +139,16 @@ class Rescorer:
 
     def _rename_models(self, tuned: Weights) -> None:
         """Give models the names that they had where weights were tuned."""
-        names = {
-            column.fingerprint: name
-            for name, column in tuned.tuning.columns.items()
-            if column.role is Role.LM
-        }
+        present = {model.name for model in self._loaded}
+        names: dict[str, list[str]] = {}
+        for name, column in tuned.tuning.columns.items():
+            if column.role is Role.LM and name not in present:
+                names.setdefault(column.fingerprint, []).append(name)
         for place, model in enumerate(self._loaded):
-            if model.name not in tuned.tuning.columns and model.fingerprint in names:
+            free = names.get(model.fingerprint)
+            if model.name not in tuned.tuning.columns and free:
                 renamed = copy(model)  # the caller's model keeps its name
-                renamed.name = names[model.fingerprint]
+                renamed.name = free.pop(0)
                 self._loaded[place] = renamed
 
     def _check_config(self) -> None:

@@ -6,7 +6,7 @@ import copy
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -303,24 +303,28 @@ def with_own_columns(
     norm: str = NORM_SUM,
     sets: Iterable[Dataset] = (),
     specs: Sequence[str] = (),
+    tuned: Mapping[str, Column] | None = None,
 ) -> list[LanguageModel]:
     """Return the models, each with a name of its own, and so a column.
 
     Where several models would be called `tta`, those whose folder is named in --lm are
     called after the folder, such as `tta.mine`, or else `tta.2`; a shipped model keeps
-    its name. A name is taken if a model before has it, if a list has such a column that
-    is not this model's, or if the name is reserved.
+    its name, and so does a model whose column lists or weights have under this name. A
+    name is taken if a model before has it, if a list has such a column that is not this
+    model's, or if the name is reserved.
 
     Args:
         models: The models; a model that gets another name is copied.
         norm: The normalisation by length of their scores.
         sets: The sets of lists that will be scored.
         specs: The values of --lm that name the models; empty where nothing names them.
+        tuned: The columns of weights that were tuned before.
 
     Raises:
         UserError: A value of --lm is not valid.
     """
     sets = list(sets)
+    known = [tuned or {}, *(lists.header.records for lists in sets)]
     parsed = [parse(spec) for spec in single_specs(specs)]
     labels = [_label(spec) for spec in parsed]
     if len(labels) != len(models):
@@ -337,10 +341,10 @@ def with_own_columns(
         own = record_of(model, norm)
         for lists in sets:
             taken |= _columns_of_others(lists, own)
-        is_scored = any(lists.header.records.get(name) == own for lists in sets)
+        is_known = any(columns.get(name) == own for columns in known)
         if labels.count(label) > 1:
             label = ""
-        if label and plain.count(name) > 1 and not is_scored:
+        if label and plain.count(name) > 1 and not is_known:
             taken.add(name)
         name = _free_name(name, label, taken)
         if model.name in reserved:

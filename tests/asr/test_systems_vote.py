@@ -668,7 +668,7 @@ def test_rows_of_the_dev_table_differ_in_votes_alone(no_word: float) -> None:
     outputs = {"a": "an old owl", "b": "an old owl", "c": "an owl", "d": "an owl"}
     for name, text in outputs.items():
         every[name] = lists(("u", {text: 0.0}), references=("an old owl",))
-    both = list(combined(every, Normaliser()))
+    both = Dataset(combined(every, Normaliser()))
     tuner = _VoteTuner(ErrorRate(), both, Decision("rover", 1.0))
     equal = Mixture(dict.fromkeys(every, 1.0))
     table = tuner.table(Vote(equal, Decision("rover", 1.0, {"no_word": no_word})))

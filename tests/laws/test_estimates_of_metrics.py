@@ -12,6 +12,7 @@ import pytest
 from rescore import metrics
 from rescore.asr.commands.combine import _table
 from rescore.asr.systems import combined
+from rescore.dataset import Dataset
 from rescore.metrics.normalise import EXACT
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
@@ -54,7 +55,7 @@ OWN_METRIC = OfAnotherPackage()
 
 @pytest.mark.parametrize("name", [*NAMES, "own"])
 def test_the_head_names_the_estimate(name: str) -> None:
-    some = lists()
+    some = Dataset(lists())
     metric = OWN_METRIC if name == "own" else metrics.choose_metric(name, some)
     head, first, *_ = _table(some, metric, metric.words or EXACT).splitlines()
     if metric.words is None:

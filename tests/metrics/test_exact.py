@@ -197,7 +197,7 @@ def test_of_equal_majorities_the_first_in_the_file_wins(
         texts = [text.partition("#")[2] for text in order]
     nbest = NbestList("u", [Hypothesis(text, {"s2s": -2.5}) for text in texts])
     choice = Choice({"s2s": 1.0}, decision=Decision(decide, scale))
-    assert choice.texts(metric, [nbest]) == texts[:1]
+    assert choice.texts(metric, Dataset([nbest])) == texts[:1]
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -206,7 +206,7 @@ def test_of_equal_majorities_the_better_score_wins(order: Sequence[str]) -> None
     scores = {"z #1": -3.0, "a #2": -4.0, "m #1": -2.0, "b #2": -1.0}
     nbest = NbestList("u", [Hypothesis(text, {"s2s": scores[text]}) for text in order])
     choice = Choice({"s2s": 1.0}, decision=Decision("mbr", 0.0))
-    assert choice.texts(metric, [nbest]) == ["b #2"]
+    assert choice.texts(metric, Dataset([nbest])) == ["b #2"]
 
 
 def test_an_answer_is_a_regular_expression(rescore: Run, tmp_path: Path) -> None:

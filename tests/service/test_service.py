@@ -40,7 +40,7 @@ from rescore.config import RunConfig
 from rescore.decision import Decision
 from rescore.errors import ServerError, installed_by
 from rescore.formats.writing import as_json
-from rescore.lms import load
+from rescore.lms import load, record_of
 from rescore.lms.base import Question, TokenScores
 from rescore.nbest import Audio, Header
 from rescore.options import OptionValues
@@ -727,11 +727,29 @@ def test_several_models_of_one_kind(models: dict[str, Path], tmp_path: Path) -> 
         outcome = pipeline.run(
             lists, RunConfig(lms=tuple(specs), weights=(0.2, 0.2), lm_norm=norm)
         )
-        assert list(outcome.weights.weights) == ["s2s", "tta", "tta.two"]
+        assert list(outcome.weights.weights) == ["s2s", "tta.one", "tta.two"]
         for lms in (specs, outcome.lms):  # by name, or as `serve` has loaded them
             assert [
                 one.text for one in Rescorer(lms, outcome.weights).choose_all(lists)
             ] == outcome.texts
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_weights_keep_the_names_of_their_columns(tmp_path: Path, order: int) -> None:
+    """Also names that a former version gave to two models of one kind."""
+    columns = {}
+    lms = []
+    for place, name in (("news", "ngram"), ("talks", "ngram.talks")):
+        path = tmp_path / f"{place}.arpa"
+        path.write_text(ARPA.replace("-0.5", "-0.6") if lms else ARPA)
+        lms.append(f"ngram:{path}")
+        columns[name] = record_of(load(lms[-1]), "sum")
+    assert len({column.fingerprint for column in columns.values()}) == 2
+    values = {"s2s": 0.6, "ngram": 0.3, "ngram.talks": 0.1}
+    weights = Weights(values, tuning=Tuning(columns=columns))
+    rescorer = Rescorer(lms[::order], weights)
+    found = {lm.name: lm.fingerprint for lm in rescorer.lms}
+    assert found == {name: column.fingerprint for name, column in columns.items()}
 
 
 def test_weights_of_another_model_are_refused_at_the_start(

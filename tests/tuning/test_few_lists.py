@@ -10,6 +10,7 @@ import rescore as package
 from rescore import formats
 from rescore.asr.mixture import Mixture
 from rescore.asr.systems import combined
+from rescore.dataset import Dataset
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning.lists import ENOUGH, warn_of_few
 from tests.conftest import Run
@@ -55,7 +56,7 @@ WEIGHTS = "weights and scales"
 def test_few_lists_are_told(
     number: int, systems: bool, told: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    warn_of_few((voted if systems else scored)(number))
+    warn_of_few(Dataset((voted if systems else scored)(number)))
     tuned_on = f" that are tuned on {number} lists"
     assert [message.partition(tuned_on)[0] for message in caplog.messages] == told
 
