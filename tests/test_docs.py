@@ -400,8 +400,10 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
 
 def _public_sets(folder: Path) -> None:
     """Give the small lists the names of the public sets of docs/results."""
-    for name in ("hyporadise", "dstc2", "iwslt14-deen", "parallel-deen"):
+    for name in ("hyporadise", "dstc2", "iwslt14-deen", "parallel-deen", "similarity"):
         (folder / name).symlink_to(folder)
+    for name in ("data", "gold"):
+        shutil.copy(folder / f"dev.{name}.txt", folder / f"wic-dev.{name}.txt")
     for language in ("de", "en"):
         text = (folder / f"train.{language}").read_bytes()
         (folder / f"train.{language}.xz").write_bytes(lzma.compress(text))
@@ -445,6 +447,11 @@ def _tables(folder: Path) -> None:
             gold.append(f"gsm-{number} #### {number}\n")
         (folder / f"{name}samples.jsonl").write_text(batch(requests), encoding="utf-8")
         (folder / f"{name}gold.txt").write_text("".join(gold), encoding="utf-8")
+    single = []
+    for question, texts in requests:
+        for number, text in enumerate(texts):
+            single.append((f"{question}-{number}", [text]))
+    (folder / "batch.jsonl").write_text(batch(single), encoding="utf-8")
     for number in (1, 2):
         shutil.copy(folder / "test.jsonl", folder / f"seed{number}.jsonl")
     (folder / "hyp.tsv").write_text("u-1 an owl hoots\n", encoding="utf-8")
