@@ -148,6 +148,31 @@ def test_a_group_has_the_figures_of_its_lists(
     assert mean == pytest.approx(sum(of_groups) / 4)
 
 
+@pytest.mark.parametrize("metric", ["wer", "bleu"])
+@pytest.mark.parametrize("road", ["run", "eval"])
+def test_the_words_of_groups_sum_to_the_words_of_the_set(
+    folder: Path, road: str, metric: str
+) -> None:
+    """Both are of the references that the metric compares with."""
+    every = []
+    for nbest in lists():
+        second = f"{nbest.references[0]} c d"
+        every.append(replace(nbest, references=(second, *nbest.references)))
+    formats.write(every, "two.jsonl")
+    line = [word.format("two.jsonl") for word in ROADS[road]]
+    record = figures(*line, "--metric", metric, "--by", "accent")
+    words = sum(group["words"] for group in record["groups"]["groups"])
+    if road == "run":
+        (measured,) = record["metrics"]
+        counts = measured["counts"]["first_pass"]
+        assert record["ref_words"] == counts["ref_words"]
+    else:
+        counts = record["systems"][0]["counts"]
+    assert words == counts["ref_words"]
+    of_first = sum(len(nbest.references[0].split()) for nbest in every)
+    assert words < of_first
+
+
 def write_references(kind: str) -> str:
     """Write the references with the accents; return the name of the file."""
     path = f"references.{kind}"
