@@ -109,6 +109,8 @@ class Understood:
             files: The path of each file, and its form.
         """
         self.roles[role] = _named(files)
+        if role == "ref" and self.references:
+            self.roles[role] += " in place of those of the lists"
 
     def tell(self) -> None:
         """Log the line, when all is read."""

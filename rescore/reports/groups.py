@@ -26,15 +26,13 @@ from rescore.formats.text import table
 from rescore.metrics import Metric, value
 from rescore.metrics.base import Counts, text_statistics
 from rescore.metrics.cached import remembered
-from rescore.metrics.folds import SPEAKER
+from rescore.metrics.folds import SPEAKER, UNNAMED, labels_of_field
 from rescore.parts import STYLES
 from rescore.reports.markup import html
 from rescore.styles import figure
 
 MACRO = "macro mean"
 """Name of the row with the mean over the groups."""
-UNNAMED = "-"
-"""Name of the group of utterances without the field."""
 SPEAKERS = "speaker"
 """The field that ids have, too: `rescore.metrics.folds.SPEAKER` cuts it from them."""
 _NAME = re.compile(r"[\w. -]+")
@@ -108,8 +106,8 @@ def labels(by: str, lists: Dataset) -> list[str]:
         UserError: No list has the field; the file has no group of any utterance; the
             expression is invalid, has no group, or does not match an id.
     """
-    if any(by in nbest.fields for nbest in lists):
-        return [nbest.fields.get(by, UNNAMED) for nbest in lists]
+    if of_field := labels_of_field(lists, by):
+        return of_field
     ids = [nbest.id for nbest in lists]
     if isfile(by):  # noqa: PTH113 (pathlib raises an error for a long expression)
         return _of_file(by, ids)

@@ -122,6 +122,17 @@ def test_files_of_references_and_sources_are_told(
     assert f", references from ref{ending}{form}, sources from src" in line
 
 
+def test_references_that_replace_those_of_the_lists_are_told(rescore: Run) -> None:
+    for reference in ("", ', "ref": "an owl"'):
+        Path("l.jsonl").write_text(
+            f'{{"id": "u", "hyps": [{{"text": "a"}}]{reference}}}\n'
+        )
+        Path("ref.trn").write_text("an elk (u)\n")
+        done = rescore("eval", "l.jsonl", "--ref", "ref.trn")
+        replaced = "ref.trn (trn) in place of those of the lists" in done.stderr
+        assert replaced == bool(reference), done.stderr
+
+
 def test_each_set_has_a_line_in_each_command(rescore: Run) -> None:
     for name in ("dev.csv", "test.csv"):
         table(name, ("id", "text", "score", "qe", "ref"))
