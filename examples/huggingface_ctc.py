@@ -3,6 +3,7 @@
 Install pyctcdecode 0.5. Give `build_ctcdecoder` a KenLM file for the first pass, if you have one.
 """
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -40,11 +41,11 @@ def decoder_of(processor, lm=None):
     return build_ctcdecoder(labels, lm)
 
 
-if __name__ == "__main__":
+def main(name, output, recordings):
+    """Write the beams of the recordings."""
     import soundfile
     from transformers import AutoModelForCTC, AutoProcessor
 
-    name, output, *recordings = sys.argv[1:]
     model, processor = (
         AutoModelForCTC.from_pretrained(name),
         AutoProcessor.from_pretrained(name),
@@ -59,3 +60,14 @@ if __name__ == "__main__":
                 "beams": beams(model, processor, decoder, audio),
             }
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", metavar="MODEL")
+    parser.add_argument("output", metavar="LISTS.jsonl")
+    parser.add_argument("recordings", metavar="WAV", nargs="+")
+    try:
+        main(**vars(parser.parse_args()))
+    except ModuleNotFoundError as error:
+        sys.exit(f"{error}; pip install transformers torch soundfile pyctcdecode")

@@ -3,6 +3,7 @@
 NLLB needs the language of the output: python huggingface_translation.py MODEL LISTS.jsonl SOURCES.txt deu_Latn
 """
 
+import argparse
 import json
 import sys
 
@@ -28,16 +29,16 @@ def hypotheses(model, tokenizer, source, size=10, **options):
     ]
 
 
-if __name__ == "__main__":
+def main(name, output, sources, language):
+    """Write the beams of the sentences."""
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
-    name, output, sources, *language = sys.argv[1:]
     model, tokenizer = (
         AutoModelForSeq2SeqLM.from_pretrained(name),
         AutoTokenizer.from_pretrained(name),
     )
     options = (
-        {"forced_bos_token_id": tokenizer.convert_tokens_to_ids(language[0])}
+        {"forced_bos_token_id": tokenizer.convert_tokens_to_ids(language)}
         if language
         else {}
     )
@@ -49,3 +50,15 @@ if __name__ == "__main__":
             hyps = hypotheses(model, tokenizer, line.strip(), **options)
             entry = {"id": str(number), "src": line.strip(), "hyps": hyps}
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", metavar="MODEL")
+    parser.add_argument("output", metavar="LISTS.jsonl")
+    parser.add_argument("sources", metavar="SOURCES.txt")
+    parser.add_argument("language", metavar="LANGUAGE", nargs="?")
+    try:
+        main(**vars(parser.parse_args()))
+    except ModuleNotFoundError as error:
+        sys.exit(f"{error}; pip install transformers torch sentencepiece")

@@ -3,6 +3,7 @@
 Whisper's own `generate` returns the best beam N times (transformers 5.23); the `generate` of all other models does not.
 """
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -38,11 +39,11 @@ def hypotheses(model, processor, audio, prompt, size=10, **options):
     ]
 
 
-if __name__ == "__main__":
+def main(name, output, recordings):
+    """Write the beams of the recordings."""
     import soundfile
     from transformers import WhisperForConditionalGeneration, WhisperProcessor
 
-    name, output, *recordings = sys.argv[1:]
     model, processor = (
         WhisperForConditionalGeneration.from_pretrained(name),
         WhisperProcessor.from_pretrained(name),
@@ -63,3 +64,14 @@ if __name__ == "__main__":
                 json.dumps({"id": Path(path).stem, "hyps": hyps}, ensure_ascii=False)
                 + "\n"
             )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", metavar="MODEL")
+    parser.add_argument("output", metavar="LISTS.jsonl")
+    parser.add_argument("recordings", metavar="WAV", nargs="+")
+    try:
+        main(**vars(parser.parse_args()))
+    except ModuleNotFoundError as error:
+        sys.exit(f"{error}; pip install transformers torch soundfile")

@@ -6,11 +6,14 @@ with the model's corrections, best first, for `rescore combine LISTS OUTPUT.json
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import urllib.request
+from typing import TYPE_CHECKING
 
-import rescore
+if TYPE_CHECKING:
+    import rescore
 
 NUMBER = 3
 PROMPT = """These are transcripts of one utterance by a speech recogniser, the most probable first:
@@ -36,8 +39,10 @@ def corrections(nbest: rescore.NbestList, url: str, model: str) -> list[str]:
     return list(dict.fromkeys(filter(None, lines)))[:NUMBER]
 
 
-if __name__ == "__main__":
-    path, output, url, model = sys.argv[1:]
+def main(path: str, output: str, url: str, model: str) -> None:
+    """Write the corrections of the lists."""
+    import rescore
+
     with open(output, "w", encoding="utf-8") as file:
         for nbest in rescore.read(path):
             # A list needs a hypothesis: the first one where the model writes nothing.
@@ -48,3 +53,15 @@ if __name__ == "__main__":
             file.write(
                 json.dumps({"id": nbest.id, "hyps": hyps}, ensure_ascii=False) + "\n"
             )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("path", metavar="LISTS")
+    parser.add_argument("output", metavar="OUTPUT.jsonl")
+    parser.add_argument("url", metavar="URL")
+    parser.add_argument("model", metavar="MODEL")
+    try:
+        main(**vars(parser.parse_args()))
+    except ModuleNotFoundError as error:
+        sys.exit(f"{error}; install rescore")

@@ -1,12 +1,14 @@
 """N-best lists of a model behind vLLM's completions: python vllm_sampling.py MODEL LISTS.jsonl PROMPTS.txt"""
 
+import argparse
 import json
 import sys
 
-if __name__ == "__main__":
+
+def main(name, output, prompts):
+    """Write the samples of the prompts."""
     from vllm import LLM, SamplingParams  # 0.6 and later
 
-    name, output, prompts = sys.argv[1:]
     with open(prompts, encoding="utf-8") as lines:
         sources = [line.strip() for line in lines]
     # With logprobs, cumulative_logprob is the sum of the natural logarithms of the sampled tokens.
@@ -27,3 +29,14 @@ if __name__ == "__main__":
                 )
                 + "\n"
             )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", metavar="MODEL")
+    parser.add_argument("output", metavar="LISTS.jsonl")
+    parser.add_argument("prompts", metavar="PROMPTS.txt")
+    try:
+        main(**vars(parser.parse_args()))
+    except ModuleNotFoundError as error:
+        sys.exit(f"{error}; pip install vllm")

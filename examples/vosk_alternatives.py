@@ -3,14 +3,16 @@
 Each recording becomes a JSON file of phrases; read one with: rescore FOLDER/NAME.json
 """
 
+import argparse
 import sys
 import wave
 from pathlib import Path
 
-if __name__ == "__main__":
+
+def main(name, folder, recordings):
+    """Write the phrases of the recordings."""
     from vosk import KaldiRecognizer, Model
 
-    name, folder, *recordings = sys.argv[1:]
     model = Model(name)
     Path(folder).mkdir(parents=True, exist_ok=True)
     for path in recordings:
@@ -27,3 +29,14 @@ if __name__ == "__main__":
         (Path(folder) / f"{Path(path).stem}.json").write_text(
             "".join(lines), encoding="utf-8"
         )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", metavar="MODEL")
+    parser.add_argument("folder", metavar="FOLDER")
+    parser.add_argument("recordings", metavar="WAV", nargs="+")
+    try:
+        main(**vars(parser.parse_args()))
+    except ModuleNotFoundError as error:
+        sys.exit(f"{error}; pip install vosk")

@@ -3,6 +3,7 @@
 python whisper_sampling.py faster|openai MODEL LISTS.jsonl *.wav
 """
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -55,10 +56,22 @@ def hypotheses(segments, path):
     return [{"text": text, "score": score} for text, score in best.items()]
 
 
-if __name__ == "__main__":
-    toolkit, name, output, *recordings = sys.argv[1:]
+def main(toolkit, name, output, recordings):
+    """Write the samples of the recordings."""
     segments = {"faster": faster, "openai": openai}[toolkit](name)
     with open(output, "w", encoding="utf-8") as file:
         for path in recordings:
             entry = {"id": Path(path).stem, "hyps": hypotheses(segments, path)}
             file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("toolkit", choices=("faster", "openai"))
+    parser.add_argument("name", metavar="MODEL")
+    parser.add_argument("output", metavar="LISTS.jsonl")
+    parser.add_argument("recordings", metavar="WAV", nargs="+")
+    try:
+        main(**vars(parser.parse_args()))
+    except ModuleNotFoundError as error:
+        sys.exit(f"{error}; pip install faster-whisper (faster) or openai-whisper (openai)")

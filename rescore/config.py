@@ -125,10 +125,11 @@ class RunConfig(Declared):
     )
     speaker: str | None = option(
         None,
-        "Regular expression that finds the speaker in an utterance id, for --by-speaker"
-        " and --folds: all utterances of a speaker are in one fold.",
+        "Speaker of each utterance, for --by-speaker and --folds: all utterances of a"
+        " speaker are in one fold. FIELD: a field of the lists, such as document."
+        " REGEX: finds the speaker in an id.",
         group=WEIGHTS,
-        metavar="REGEX",
+        metavar="FIELD|REGEX",
         needs=("folds", "by_speaker"),
     )
     columns: tuple[str, ...] = ()

@@ -32,6 +32,7 @@ from typing import IO, Any, TypeVar, cast
 import msgspec
 
 from rescore.errors import UserError, did_you_mean
+from rescore.values import with_kinds_in_words
 
 T = TypeVar("T")
 
@@ -265,7 +266,8 @@ def parsed(
         if isinstance(error, SystemError):  # msgspec before 0.22: a number is too large
             said = error.__cause__ or error
         # msgspec writes: Expected `str`, got `int` - at `$.name`
-        what, *places = str(said).replace("`", "").split(" - at $")
+        message = with_kinds_in_words(str(said)).replace("`", "")
+        what, *places = message.split(" - at $")
         what = what[:1].lower() + what[1:]
         field = "".join(reversed(places)).lstrip(".")
         if field:

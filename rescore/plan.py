@@ -265,8 +265,7 @@ class _Resolver:
             return None
         self._check_references("--by-speaker")
         all_lists = [*self._at.lists, *(self._at.dev or ())]
-        ids = [nbest.id for nbest in all_lists]
-        speakers(ids, self._config.speaker)  # raises if an id has no speaker
+        speakers(all_lists, self._config.speaker)  # raises if an id has no speaker
         return PairedTest(by_speaker=True, pattern=self._config.speaker)
 
     def _by(self) -> str | None:

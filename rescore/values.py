@@ -8,6 +8,7 @@ Python, JSON), and is checked where its class is made (`Declared.__post_init__`)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from numbers import Integral, Real
 from pathlib import Path
@@ -106,6 +107,35 @@ _PLAIN: dict[Any, tuple[type, str]] = {
 """The types of options whose values are checked: what a value must be, and this in
 words.
 """
+
+
+_OF_JSON = {
+    **{kind.__name__: _PLAIN[kind][1] for kind in (str, float, int, bool)},
+    "object": "an object",
+    "array": "an array",
+}
+"""The types of JSON by their names in messages of msgspec, and in words."""
+
+
+_JSON_KIND = re.compile("(Expected|got) `([^`]+)`")
+"""Types of JSON in a message of msgspec."""
+
+
+def with_kinds_in_words(message: str) -> str:
+    """Return a message of msgspec with types in words: `expected a number, found a
+    text`.
+
+    Args:
+        message: The message, such as "Expected `float | null`, got `str`".
+    """
+    return _JSON_KIND.sub(_in_words, message)
+
+
+def _in_words(match: re.Match[str]) -> str:
+    """Return the types of a message of msgspec in words."""
+    verb = "expected" if match[1] == "Expected" else "found"
+    kinds = [_OF_JSON.get(name, name) for name in match[2].split(" | ")]
+    return f"{verb} {' or '.join(kinds)}"
 
 
 def is_of_kind(value: Any, annotation: Any) -> bool:

@@ -7,7 +7,10 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import re
 import runpy
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -219,6 +222,24 @@ def test_programs_compile_and_say_how_they_are_called(path: Path) -> None:
     assert f"examples/{path.name}" in (ROOT / "docs" / "get-lists.md").read_text(
         encoding="utf-8"
     )
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name
+)
+def test_programs_explain_themselves_without_packages(path: Path) -> None:
+    """Help needs no package, and a missing package is one line that names it."""
+    bare = [sys.executable, "-S", "-E", str(path)]
+    done = subprocess.run([*bare, "-h"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    usage, *_ = done.stdout.split("\n\n")
+    _, name, _, *places = usage.split()
+    assert name == path.name and len(places) > 2
+    if path.name == "whisper_sampling.py":
+        places[0] = "faster"
+    done = subprocess.run([*bare, *places], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert re.fullmatch(r"No module named '\w+'; .*install .*\n", done.stderr)
 
 
 class Chat(BaseHTTPRequestHandler):

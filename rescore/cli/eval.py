@@ -46,9 +46,9 @@ class TestOptions(Declared):
     )
     speaker: str | None = option(
         None,
-        "Regular expression that finds the speaker or document in an utterance id. "
-        " [default: ^(.+?)[-_]]",
-        metavar="REGEX",
+        "Speaker of each utterance. FIELD: a field of the lists, such as document."
+        " REGEX: finds the speaker in an id.  [default: ^(.+?)[-_]]",
+        metavar="FIELD|REGEX",
     )
 
     def make_each(self, metrics: Sequence[Metric]) -> list[PairedTest]:

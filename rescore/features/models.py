@@ -18,6 +18,7 @@ from rescore.features.base import (
     WeightedColumn,
     WeightKind,
 )
+from rescore.parts import FORMATS
 from rescore.tuning.lists import choose_columns, warn_of_measurements, why_untunable
 
 log = logging.getLogger(__name__)
@@ -105,10 +106,10 @@ class Components(Feature):
         columns = at.tuning_lists.columns(Role.COMPONENT)
         if not columns:
             raise UserError(
-                "--components: the lists have no parts of the first-pass score; of"
-                " ESPnet2 these are in {n}best_recog/scores, of Kaldi and SRILM the"
-                " acoustic and the LM score; columns of your own table are tuned"
-                " without --components"
+                "--components: the lists have no parts of the first-pass score;"
+                f" formats that can have them: {', '.join(_with_components())} (espnet2"
+                " in {n}best_recog/scores, moses as features); your own columns are"
+                " tuned without --components"
             )
         for expansion in expansions:
             expansion.check_components(at.tuning_lists, columns)
@@ -141,6 +142,12 @@ class Components(Feature):
         at.reasons.append(Reason("components", named, why, shown))
         for name in columns:
             yield WeightedColumn(name, WeightKind.SIGNED)
+
+
+def _with_components() -> list[str]:
+    """Return the formats whose lists can have parts of the toolkit's score."""
+    every = FORMATS.loaded()
+    return [name for name, format_ in every if getattr(format_, "components", "")]
 
 
 def parts_left_out(lists: Dataset, weighted: Collection[str]) -> Iterator[Reason]:

@@ -705,7 +705,8 @@ def check_ids(lines: Sequence[tuple[str, str]]) -> None:
         places.setdefault(word, place)
     if again and 2 * len(places) > len(lines):
         word, place = again[0]
-        raise duplicated(word, place, places[word])
+        form = "; the file is read as Kaldi text: an id and its words in each line"
+        raise duplicated(word, place, places[word], form)
 
 
 _ID_OF_LINE = re.compile(r"(?=.*\d)(?=.*[^\W\d]).*[\w][-_]\w")

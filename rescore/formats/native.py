@@ -297,7 +297,7 @@ def _hypothesis(
     """
     if entry.text is None:
         if warnings is None:
-            raise UserError(f"{place}: text: expected str, got null")
+            raise UserError(f"{place}: text: expected a text, found null")
         warnings.add("text", NULL, place)
     text = entry.text or ""
     if entry.origin != FIRST_PASS_ORIGIN and entry.origin not in all_origins():

@@ -402,7 +402,8 @@ def read(
     )
     if references is not None:
         lists = with_references(lists, files, warnings, allow_missing)
-        understood.add_files("ref", [(file.path, file.form) for file in files])
+        named = [(file.path, file.form) for file in files]
+        understood.add_files("ref", named, replace=understood.references > 0)
     if source_file is not None:
         lists = with_sources(lists, source_file, warnings, allow_missing, understood)
     warnings.report()

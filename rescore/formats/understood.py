@@ -101,14 +101,19 @@ class Understood:
         self.most = max(self.most, number)
         self.references += bool(nbest.references)
 
-    def add_files(self, role: str, files: Iterable[tuple[str, str]]) -> None:
+    def add_files(
+        self, role: str, files: Iterable[tuple[str, str]], replace: bool = False
+    ) -> None:
         """Add files of references or of source texts.
 
         Args:
             role: `ref` or `src`.
             files: The path of each file, and its form.
+            replace: Whether the lists have texts of this role, which do not count.
         """
         self.roles[role] = _named(files)
+        if replace:
+            self.roles[role] += " in place of those of the lists"
 
     def tell(self) -> None:
         """Log the line, when all is read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,19 +19,40 @@ hyphen or underscore.
 """
 
 
-def speakers(ids: Sequence[str], pattern: str | None = None) -> list[str]:
+UNNAMED = "-"
+"""Name of the group of utterances without the field."""
+
+
+def labels_of_field(lists: Iterable[NbestList], name: str) -> list[str]:
+    """Return the value of a field in each list, `UNNAMED` for a list without the field;
+    empty if no list has it.
+
+    Args:
+        lists: The lists.
+        name: The name of the field.
+    """
+    labels = [nbest.fields.get(name) for nbest in lists]
+    if not any(label is not None for label in labels):
+        return []
+    return [UNNAMED if label is None else label for label in labels]
+
+
+def speakers(lists: Sequence[NbestList], by: str | None = None) -> list[str]:
     """Return the speaker (or document) of each utterance.
 
     Args:
-        ids: Ids of utterances; of paths of audio files, the names are searched before
-            the folders.
-        pattern: A regular expression whose first group is the speaker; None for
-            `SPEAKER`.
+        lists: The lists; in ids that are paths of audio files, the names are searched
+            before the folders.
+        by: A field of the lists, or a regular expression whose first group is the
+            speaker; None for `SPEAKER`.
 
     Raises:
         UserError: The expression is invalid, or does not match an id.
     """
-    return groups_of_ids(ids, pattern or SPEAKER, f"--speaker {pattern or SPEAKER}")
+    if by is not None and (labels := labels_of_field(lists, by)):
+        return labels
+    ids = [nbest.id for nbest in lists]
+    return groups_of_ids(ids, by or SPEAKER, f"--speaker {by or SPEAKER}")
 
 
 def by_group(rows: Sequence[Counts], groups: Sequence[str]) -> Counts:
@@ -74,7 +95,7 @@ def split(lists: Sequence[NbestList], number: int, pattern: str | None = None) -
     Args:
         lists: The lists.
         number: Number of parts.
-        pattern: Expression for the speaker or document in an id (`speakers`). None for
+        pattern: What names the speaker or document of a list (`speakers`). None for
             the usual pattern, or for single utterances if ids show no speakers or fewer
             speakers than parts.
 
@@ -87,9 +108,9 @@ def split(lists: Sequence[NbestList], number: int, pattern: str | None = None) -
     groups = ids
     unit = "utterance"
     if pattern:
-        groups = speakers(ids, pattern)
+        groups = speakers(lists, pattern)
         unit = "speaker"
-    elif usual := _usual_speakers(ids, number):
+    elif usual := _usual_speakers(lists, number):
         groups = usual
         unit = "speaker"
     sizes = Counter(groups)
@@ -112,7 +133,7 @@ def split(lists: Sequence[NbestList], number: int, pattern: str | None = None) -
     return Folds(number, unit, [fold_of[group] for group in groups], cut)
 
 
-def _usual_speakers(ids: Sequence[str], number: int) -> list[str]:
+def _usual_speakers(lists: Sequence[NbestList], number: int) -> list[str]:
     """Return the speakers of utterances by the usual pattern.
 
     Returns:
@@ -120,9 +141,9 @@ def _usual_speakers(ids: Sequence[str], number: int) -> list[str]:
         speakers than `number`, or if each utterance has a speaker of its own.
     """
     try:
-        labels = speakers(ids)
+        labels = speakers(lists)
     except UserError:
         return []
-    if number <= len(set(labels)) < len(ids):
+    if number <= len(set(labels)) < len(lists):
         return labels
     return []

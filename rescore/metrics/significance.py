@@ -301,7 +301,9 @@ class PairedTest:
     name: str = "randomisation"
     by_speaker: bool = False
     pattern: str | None = None
-    """Expression for the speaker in an id; None for `rescore.metrics.folds.SPEAKER`."""
+    """Field of the speaker, or expression for the speaker in an id; None for
+    `rescore.metrics.folds.SPEAKER`.
+    """
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", TESTS.check(self.name))
@@ -405,5 +407,5 @@ class PairedTest:
         ordered = [rows[place] for place in order]
         if not self.by_speaker:
             return ordered
-        ids = [lists[place].id for place in order]
-        return list(by_group(ordered, speakers(ids, self.pattern)))
+        units = speakers([lists[place] for place in order], self.pattern)
+        return list(by_group(ordered, units))

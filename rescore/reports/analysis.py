@@ -35,7 +35,7 @@ from rescore.reports.figures import (
     summed,
 )
 from rescore.styles import p_phrase
-from rescore.tuning.phrases import another_lm
+from rescore.tuning.phrases import BEST_ON_DEV, MORE_LISTS, another_lm
 from rescore.tuning.weights import Weights
 
 PAIRS = 20
@@ -285,11 +285,15 @@ def outlook(
         step = analysis_of_systems().next_step(result, weights)
         return replace(result, next=step)
     counts = metric.details(summed(first))
-    instead = another_lm(counts, weights.weights)
-    step = _next_step(result, lists, instead)
+    instead = another_lm(counts, weights.weights, weights.tuning.columns)
+    step = _next_step(result, lists, instead or MORE_LISTS)
     if not result.has_lm and weights.score_columns:
+        named = "this LM has"
+        if not instead:
+            named = "all columns have"
+            instead = BEST_ON_DEV if weights.tuning.unproven else MORE_LISTS
         step = (
-            f"{instead}: this LM has weight 0; the largest possible gain is"
+            f"{instead}: {named} weight 0; the largest possible gain is"
             f" {result.possible:.2f} points"
         )
     step = _of_known_language(step, result, lists)

@@ -26,15 +26,13 @@ from rescore.formats.text import table
 from rescore.metrics import Metric, value
 from rescore.metrics.base import Counts, text_statistics
 from rescore.metrics.cached import remembered
-from rescore.metrics.folds import SPEAKER
+from rescore.metrics.folds import SPEAKER, UNNAMED, labels_of_field
 from rescore.parts import STYLES
 from rescore.reports.markup import html
 from rescore.styles import figure
 
 MACRO = "macro mean"
 """Name of the row with the mean over the groups."""
-UNNAMED = "-"
-"""Name of the group of utterances without the field."""
 SPEAKERS = "speaker"
 """The field that ids have, too: `rescore.metrics.folds.SPEAKER` cuts it from them."""
 _NAME = re.compile(r"[\w. -]+")
@@ -53,7 +51,11 @@ class Group:
     ]
     utterances: Annotated[int, Meta(description="Utterances of the group.")]
     words: Annotated[
-        int, Meta(description="Words in their references, as the metric counts them.")
+        int,
+        Meta(
+            description="Words in their references, as counted by the first metric that"
+            " counts words."
+        ),
     ]
     values: Annotated[
         Values,
@@ -104,8 +106,8 @@ def labels(by: str, lists: Dataset) -> list[str]:
         UserError: No list has the field; the file has no group of any utterance; the
             expression is invalid, has no group, or does not match an id.
     """
-    if any(by in nbest.fields for nbest in lists):
-        return [nbest.fields.get(by, UNNAMED) for nbest in lists]
+    if of_field := labels_of_field(lists, by):
+        return of_field
     ids = [nbest.id for nbest in lists]
     if isfile(by):  # noqa: PTH113 (pathlib raises an error for a long expression)
         return _of_file(by, ids)
@@ -160,12 +162,10 @@ def grouped(
     list_indices: dict[str, list[int]] = {}
     for index, label in enumerate(labels(by, lists)):
         list_indices.setdefault(label, []).append(index)
-    groups = []
-    for name in sorted(list_indices):
-        group_lists = lists.with_lists(lists[index] for index in list_indices[name])
-        number = reference_words(group_lists, metrics)
-        groups.append(Group(name, len(group_lists), number, {}))
-    counted = _metric_of_words(metrics)
+    groups = [
+        Group(name, len(list_indices[name]), 0, {}) for name in sorted(list_indices)
+    ]
+    counted: dict[str, int] = {}
     for metric in metrics:
         reporting = remembered(metric.for_reports)
         for group in groups:
@@ -175,17 +175,15 @@ def grouped(
             for group in groups:
                 sums = rows[list_indices[group.name]].sum(axis=0)
                 group.values[metric.name][output] = _value(metric, sums)
-                if metric is counted:
-                    group.words = int(
-                        metric.details(sums).get("ref_words", group.words)
-                    )
-            counted = None  # of several outputs the first
+                counts = metric.details(sums)
+                if "ref_words" in counts:
+                    # the first metric that counts words, and its first output
+                    counted.setdefault(group.name, int(counts["ref_words"]))
+    for group in groups:
+        own = lists.with_lists(lists[index] for index in list_indices[group.name])
+        words = counted.get(group.name)
+        group.words = reference_words(own, metrics) if words is None else words
     return Groups(by, groups, _macro_mean(groups))
-
-
-def _metric_of_words(metrics: Sequence[Metric]) -> Metric | None:
-    """Return the first metric whose unit is the word; None without one."""
-    return next((metric for metric in metrics if metric.unit == "word"), None)
 
 
 def reference_words(lists: Dataset, metrics: Sequence[Metric] = ()) -> int:

@@ -324,6 +324,6 @@ def why_all_zero(
             tuning.first_pass,
             ALL_LISTS if tuning.of_folds else tuning.name,
             choice.decision.name,
-            another_lm(counts, weights),
+            another_lm(counts, weights, tuning.columns),
             score_columns(weights),
         )

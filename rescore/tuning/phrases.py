@@ -8,7 +8,15 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from rescore.columns import FIRST_PASS, WORDS, Column, Role, new_word_origins, units
+from rescore.columns import (
+    FIRST_PASS,
+    WORDS,
+    Column,
+    Role,
+    new_word_origins,
+    score_columns,
+    units,
+)
 from rescore.decision.first_pass import class_of_records
 from rescore.errors import listed
 from rescore.parts import BEST, FEATURES
@@ -160,14 +168,30 @@ def _has_weight(every: Sequence[Mapping[str, float]]) -> bool:
     return False
 
 
-def another_lm(counts: Mapping[str, float], weights: Mapping[str, float]) -> str:
+MORE_LISTS = "tune on more lists"
+BEST_ON_DEV = f"{MORE_LISTS}, or take the best weights on dev with --no-bagging"
+
+
+def another_lm(
+    counts: Mapping[str, float],
+    weights: Mapping[str, float],
+    columns: Mapping[str, Column],
+) -> str:
     """Return what to try where a language model does not help: another one, or a word
     bonus if the first pass lacks words.
 
     Args:
         counts: The counts of errors of the first pass.
         weights: The weight of each column.
+        columns: The record of each column; the user's own columns have none.
+
+    Returns:
+        A noun phrase; empty if a column is not of a language model, such as a part of
+        the toolkit's score: nothing can take its place.
     """
+    records = [columns.get(name) for name in score_columns(weights)]
+    if any(record is None or record.is_component for record in records):
+        return ""
     deletions = counts.get("deletions", 0)
     insertions = counts.get("insertions", 0)
     if WORDS in weights or deletions < DELETING * max(1, insertions):
@@ -196,7 +220,8 @@ def why_zero(
         first_pass: The metric of the first pass, in percent.
         source: The name of the lists that weights were tuned on.
         decision: The name of the decision rule that weights were tuned for.
-        instead: What to try, as `another_lm` returns it.
+        instead: What to try, as `another_lm` returns it; empty for columns that are not
+            of language models.
         columns: The columns whose weights were tuned; none for those of a model.
     """
     alone = "the first pass"
@@ -207,10 +232,12 @@ def why_zero(
     no_help = f"the weight is 0, {listed(columns) or 'the LM'} does not help"
     if len(columns) > 1:
         no_help = f"the weights are 0, {listed(columns)} do not help"
+    models = "models" if instead else "columns"
+    try_other = f"try {instead}" if instead else MORE_LISTS
     if unproven is None:
         return (
             f"{no_help}: no weight above 0 is better than {alone} on {source};"
-            f" try {instead}"
+            f" {try_other}"
         )
     before = first_pass if unproven.alone is None else unproven.alone
     tested = named_weights(unproven.weights)
@@ -221,27 +248,29 @@ def why_zero(
         f" the tested weights ({tested})"
     )
     if unproven.held_out:
+        or_other = f", or {try_other}" if instead else ""
         return (
             f"the weight is 0: {metric} on held-out folds is {before:.2f} for {alone},"
-            f" {unproven.value:.2f} with tuned weights; tune on more lists, or try"
-            f" {instead}"
+            f" {unproven.value:.2f} with tuned weights; {MORE_LISTS}{or_other}"
         )
     gain = (unproven.low + unproven.high) / 2
     closest = _alone_phrase(unproven.model_alone)
     if gain <= 0:
-        return f"{no_help}: {figures}{closest}; try {instead}"
+        advice = try_other if instead else BEST_ON_DEV
+        return f"{no_help}: {figures}{closest}; {advice}"
     if unproven.errors > ERRORS:
         error = (unproven.high - gain) / unproven.errors
         return (
             f"the weights are 0: {figures}; the gain of {gain:.2f} points is"
             f" {_tenths(gain / error)} standard errors, and so many columns together"
-            f" need {unproven.errors:.1f}{closest}; tune on more lists, give fewer"
-            " models, or take the best weights on dev with --no-bagging"
+            f" need {unproven.errors:.1f}{closest}; {MORE_LISTS}, give fewer"
+            f" {models}, or take the best weights on dev"
+            " with --no-bagging"
         )
     return (
         f"the weight is 0: {figures}; the gain of {gain:.2f} points may be chance,"
         f" because its 95 % CI (two standard errors), {unproven.low:z.2f} to"
-        f" {unproven.high:.2f}, includes 0; tune on more lists"
+        f" {unproven.high:.2f}, includes 0; {MORE_LISTS}"
     )
 
 

@@ -228,10 +228,10 @@ def test_the_value_of_tuning_is_that_of_the_chosen_texts() -> None:
 @pytest.mark.parametrize(
     ("mixture", "message"),
     [
-        ({"votes": {"a": "x"}}, "mixture.votes[...]: expected float, got str"),
-        ({"votes": 3}, "mixture.votes: expected object, got int"),
+        ({"votes": {"a": "x"}}, "mixture.votes[...]: expected a number, found a text"),
+        ({"votes": 3}, "mixture.votes: expected an object, found a whole number"),
         ({"scales": {}}, "mixture: object missing required field votes"),
-        ([], "mixture: expected object, got array"),
+        ([], "mixture: expected an object, found an array"),
         ({"votes": {"a": -1.0}}, "votes are {'a': -1.0}; give numbers from 0 on"),
     ],
 )

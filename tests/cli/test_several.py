@@ -414,7 +414,7 @@ def test_compare_says_why_a_weight_is_0_and_never_minus_0(lists: Path) -> None:
     table = api.compare(read, read, lambda texts: [0.0] * len(texts))
     reason = (
         "the weight is 0, lambda does not help: no weight above 0 is better than the"
-        " first pass on dev; try another"
+        " first pass on dev; tune on more lists"
     )
     assert f": {reason}" in render(table, "text") and table.rows[0].notes
     table.rows[0].gain = -0.0

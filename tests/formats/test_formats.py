@@ -273,7 +273,7 @@ LINE = '{"id": "u", "hyps": [{"text": "a", "score": -1}]}'
         ('{"u": {"hyp_1": {"score": Infinity, "text": "a"}}}', "score s2s is inf"),
         (
             '{"u": {"hyp_1": {"score": "-1", "text": "a"}}}',
-            "utterance u, hyp_1: score: expected float, got str",
+            "utterance u, hyp_1: score: expected a number, found a text",
         ),
         (
             (

@@ -205,6 +205,14 @@ def test_texts_beside_kaldi_text_with_numbers_do_not_go_by_order(
     assert_one_line_error(
         rescore("eval", "twice", "--ref", "lists.jsonl"), "utterance 2 is duplicated"
     )
+    (tmp_path / "rows.txt").write_text(
+        "utt-1 ||| a ||| -1\nutt-2 ||| a ||| -2\nutt-1 ||| b ||| -3\n"
+    )
+    assert_one_line_error(
+        rescore("eval", "rows.txt", "--ref", "ref"),
+        "line 3: utterance utt-1 is duplicated",
+        "the file is read as Kaldi text",
+    )
 
 
 def test_sources_of_lists_and_manifests(rescore: Run, tmp_path: Path) -> None:

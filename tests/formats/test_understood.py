@@ -122,6 +122,18 @@ def test_files_of_references_and_sources_are_told(
     assert f", references from ref{ending}{form}, sources from src" in line
 
 
+def test_references_that_replace_those_of_the_lists_are_told(rescore: Run) -> None:
+    hyps = '"hyps": [{"text": "an owl"}, {"text": "an elk"}]'
+    Path("ref.trn").write_text("an elk (u)\n")
+    Path("owns.jsonl").write_text(f'{{"id": "u", {hyps}, "ref": "an owl"}}\n')
+    Path("lacks.jsonl").write_text(f'{{"id": "u", {hyps}}}\n')
+    Path("texts.trn").write_text("an owl (u)\n")
+    for name in ("owns.jsonl", "lacks.jsonl", "texts.trn"):
+        done = rescore("eval", name, "--ref", "ref.trn")
+        replaced = "ref.trn (trn) in place of those of the lists" in done.stderr
+        assert replaced == (name == "owns.jsonl"), done.stderr
+
+
 def test_each_set_has_a_line_in_each_command(rescore: Run) -> None:
     for name in ("dev.csv", "test.csv"):
         table(name, ("id", "text", "score", "qe", "ref"))

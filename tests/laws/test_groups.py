@@ -148,6 +148,65 @@ def test_a_group_has_the_figures_of_its_lists(
     assert mean == pytest.approx(sum(of_groups) / 4)
 
 
+@pytest.mark.parametrize("metric", ["wer", "bleu"])
+@pytest.mark.parametrize("road", ["run", "eval"])
+def test_the_words_of_groups_sum_to_the_words_of_the_set(
+    folder: Path, road: str, metric: str
+) -> None:
+    """Both are of the references that the metric compares with."""
+    every = []
+    for nbest in lists():
+        second = f"{nbest.references[0]} c d"
+        every.append(replace(nbest, references=(second, *nbest.references)))
+    formats.write(every, "two.jsonl")
+    line = [word.format("two.jsonl") for word in ROADS[road]]
+    record = figures(*line, "--metric", metric, "--by", "accent")
+    words = sum(group["words"] for group in record["groups"]["groups"])
+    if road == "run":
+        (measured,) = record["metrics"]
+        counts = measured["counts"]["first_pass"]
+        assert record["ref_words"] == counts["ref_words"]
+    else:
+        counts = record["systems"][0]["counts"]
+    assert words == counts["ref_words"]
+    of_first = sum(len(nbest.references[0].split()) for nbest in every)
+    assert words < of_first
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ("run", "ids.jsonl", "--lm", "ngram:lm.arpa", "--folds", "3"),
+        (
+            "run",
+            "ids.jsonl",
+            "--lm",
+            "ngram:lm.arpa",
+            "--weight",
+            "0.3",
+            "--by-speaker",
+        ),
+        ("eval", "ids.jsonl", "second.jsonl", "--by-speaker"),
+    ],
+    ids=lambda line: f"{line[0]} {line[-1]}",
+)
+def test_a_field_names_the_speakers(folder: Path, line: tuple[str, ...]) -> None:
+    """A field gives what the expression gives that finds the same in ids."""
+    every = []
+    for number, nbest in enumerate(lists()):
+        name = f"{nbest.fields.get('accent', '-')}.{number}"
+        every.append(replace(nbest, id=name))
+    formats.write(every, "ids.jsonl")
+    second = [replace(nbest, hypotheses=nbest.hypotheses[1:]) for nbest in every]
+    formats.write(second, "second.jsonl")
+    told = []
+    for speaker in ("accent", r"^(.*?)\."):
+        record = figures(*line, "--report", "-", "--speaker", speaker)
+        measured = json.dumps(record["metrics" if line[0] == "run" else "systems"])
+        told.append(measured.replace(json.dumps(speaker)[1:-1], "SPEAKER"))
+    assert told[0] == told[1]
+
+
 def write_references(kind: str) -> str:
     """Write the references with the accents; return the name of the file."""
     path = f"references.{kind}"

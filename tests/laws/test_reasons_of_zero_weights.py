@@ -12,6 +12,7 @@ from itertools import product
 import pytest
 
 from rescore import metrics
+from rescore.columns import Column
 from rescore.dataset import Dataset
 from rescore.formats.first_pass import rank_by_order
 from rescore.parts import DECISIONS
@@ -23,6 +24,7 @@ from rescore.tuning.search import errors_of_best
 
 from .test_zero_weights import USELESS, Decision, lists
 
+MODEL = Column("tta", "1234", "sum", "float32")
 CASES = list(product(DECISIONS.shipped, (1, 2), (False, True)))
 FIGURES = re.compile(r" is (\S+) for .*?, (\S+) with ")
 GAIN = re.compile(r"the gain of (\S+) points")
@@ -120,11 +122,43 @@ def test_a_word_bonus_is_tried_where_words_are_missing(
     """Another model is no advice to a first pass that lacks words."""
     weights = {"s2s": 1.0, "x": 0.0} | ({"words": 0.0} if bonus else {})
     counts = {"deletions": deletions, "insertions": insertions}
-    choice = replace(without(), weights=weights)
+    tuning = replace(without().tuning, columns={"x": MODEL})
+    choice = replace(without(), weights=weights, tuning=tuning)
     told = " ".join(why_all_zero(choice, "WER", counts))
     lacks = not bonus and deletions >= 10 * max(1, insertions)
     assert ("try --word-bonus tune" in told) is lacks
     assert ("try another LM" in told) is not lacks
+
+
+@pytest.mark.parametrize("column", [None, Column.component("moses")])
+@pytest.mark.parametrize("gain", [None, -1.0, 0.5])
+@pytest.mark.parametrize("errors", [2.0, 2.4])
+@pytest.mark.parametrize("held_out", [False, True])
+def test_only_a_language_model_has_another_in_its_place(
+    column: Column | None, gain: float | None, errors: float, held_out: bool
+) -> None:
+    """Parts of the toolkit's score, and the user's own columns, need more lists, also
+    beside a language model.
+    """
+    unproven = None
+    if gain is not None:
+        unproven = Unproven(
+            {"x": 0.5, "y": 0.5}, 5.0 - gain, gain - 1, gain + 1, errors=errors
+        )
+        unproven = replace(unproven, held_out=held_out)
+    weights = {"s2s": 1.0, "x": 0.0, "y": 0.0}
+    records = {"x": MODEL, "y": MODEL}
+    others = {"x": MODEL} | ({"y": column} if column else {})
+    told = []
+    for columns in (records, others):
+        tuning = replace(without(unproven).tuning, columns=columns)
+        choice = replace(without(), weights=weights, tuning=tuning)
+        told += why_all_zero(choice, "WER", {})
+    of_models, of_columns = told
+    assert "another LM" not in of_columns and "models" not in of_columns
+    assert of_columns.count("tune on more lists") == 1
+    is_other = gain is None or gain < 0 or held_out
+    assert ("try another LM" in of_models) is is_other
 
 
 def test_lists_without_scores_are_told_beside_a_weight_of_0(

@@ -25,6 +25,7 @@ from rescore.metrics.significance import (
     paired_randomisation,
 )
 from rescore.metrics.wer import ErrorRate
+from rescore.nbest import Hypothesis, NbestList
 from tests.metrics.test_alignment import sclite
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g", "h"]
@@ -148,12 +149,19 @@ def test_samples_without_a_value_do_not_count() -> None:
 def test_by_speaker() -> None:
     rows = np.array([[1, 0], [2, 5], [4, 1]])
     assert by_group(list(rows), ["x", "y", "x"]).tolist() == [[5, 1], [2, 5]]
-    assert speakers(["2414-128-0001", "bob_1"]) == ["2414", "bob"]
-    assert speakers(["talk1.3"], r"talk\d+") == ["talk1"]
+    first, second, talk, bare = (
+        NbestList(name, [Hypothesis("a")])
+        for name in ("2414-128-0001", "bob_1", "talk1.3", "u1")
+    )
+    assert speakers([first, second]) == ["2414", "bob"]
+    assert speakers([talk], r"talk\d+") == ["talk1"]
     with pytest.raises(UserError, match="utterance u1: --speaker"):
-        speakers(["u1"])
+        speakers([bare])
     with pytest.raises(UserError, match="not a regular expression"):
-        speakers(["u1"], "(")
+        speakers([bare], "(")
+    bare.fields = {"talk1": "d"}
+    assert speakers([bare, first], "talk1") == ["d", "-"]
+    assert speakers([talk], "talk1") == ["talk1"]
 
 
 def test_segments_by_hand() -> None:

@@ -38,11 +38,11 @@ ENTRY = {
         ('{"u": {"hyp_1": {"score": 1, "text": "\\ud800"}}}', "surrogate"),
         (
             '{"u": {"hyp_1": {"score": [1], "text": "a"}}}',
-            "score: expected float, got array",
+            "score: expected a number, found an array",
         ),
         (
             '{"u": {"hyp_1": {"score": 1, "text": "a", "scores": []}}}',
-            "scores: expected object, got array",
+            "scores: expected an object, found an array",
         ),
         ('{"id": "u", "hyps": [7]}', "hyps[0]"),
         ('{"id": null, "hyps": []}', "id"),

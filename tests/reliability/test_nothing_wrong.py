@@ -332,7 +332,8 @@ def test_rec_text_null(tmp_path: Path) -> None:
     output = [{"rec_text": None, "score": -1.0}]
     write_json(tmp_path / "data.json", {"utts": {"u": {"output": output}}})
     with pytest.raises(
-        UserError, match="utterance u, hypothesis 1: rec_text: expected str, got null"
+        UserError,
+        match="utterance u, hypothesis 1: rec_text: expected a text, found null",
     ):
         read([tmp_path / "data.json"])
 

@@ -329,7 +329,10 @@ def test_an_impossible_hypothesis_has_no_number(client: Client) -> None:
         (b'{"u": {"ref": "a", "hyp_1": {"score": 1}}}', "a line of native JSON Lines"),
         (b'{"hyps": []}', "no hypotheses"),
         (b'{"hyps": [{"score": 1}]}', "text"),
-        (b'{"hyps": [{"text": "a", "score": "x"}]}', "expected float"),
+        (
+            b'{"hyps": [{"text": "a", "score": "x"}]}',
+            "hyps[0].score: expected a number, found a text",
+        ),
         (b'{"hyps": [{"text": "a", "score": NaN}]}', "nan"),
         (
             (
