@@ -358,9 +358,13 @@ class SpeechModel(Streamed):
             heard = type(prompted.heard)(
                 last_hidden_state=states.expand(len(texts), -1, -1)
             )
+            # a mask that hides nothing: without one, transformers 4.53 fails beside
+            # PyTorch 2.4 where several texts are read at once
+            shown = ids.new_ones(len(texts), len(self.prompt) + longest)
             following = self._model(
                 encoder_outputs=heard,
                 decoder_input_ids=ids[:, :-1],
+                decoder_attention_mask=shown,
                 use_cache=True,
                 **{cache_name(self._model): cache},
             ).logits
