@@ -265,7 +265,14 @@ class _Resolver:
             return None
         self._check_references("--by-speaker")
         all_lists = [*self._at.lists, *(self._at.dev or ())]
-        speakers(all_lists, self._config.speaker)  # raises if an id has no speaker
+        labels = speakers(all_lists, self._config.speaker)
+        if len(set(labels)) == len(labels):
+            log.warning(
+                "%severy speaker has one utterance (first: %s), so --by-speaker changes"
+                " nothing; --speaker FIELD or REGEX says who the speaker is",
+                all_lists[0].header.prefix,
+                labels[0],
+            )
         return PairedTest(by_speaker=True, pattern=self._config.speaker)
 
     def _by(self) -> str | None:

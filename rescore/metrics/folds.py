@@ -17,8 +17,8 @@ SPEAKER = r"^(.+?)[-_]"
 """The speaker in an utterance id, as in sclite and Kaldi: the part before the first
 hyphen or underscore.
 """
-
-
+SPEAKERS = "speaker"
+"""The field of lists with the speaker; it decides before the ids."""
 UNNAMED = "-"
 """Name of the group of utterances without the field."""
 
@@ -44,12 +44,12 @@ def speakers(lists: Sequence[NbestList], by: str | None = None) -> list[str]:
         lists: The lists; in ids that are paths of audio files, the names are searched
             before the folders.
         by: A field of the lists, or a regular expression whose first group is the
-            speaker; None for `SPEAKER`.
+            speaker; None for the field `SPEAKERS`, or for `SPEAKER` if no list has it.
 
     Raises:
         UserError: The expression is invalid, or does not match an id.
     """
-    if by is not None and (labels := labels_of_field(lists, by)):
+    if labels := labels_of_field(lists, by or SPEAKERS):
         return labels
     ids = [nbest.id for nbest in lists]
     return groups_of_ids(ids, by or SPEAKER, f"--speaker {by or SPEAKER}")
@@ -134,7 +134,7 @@ def split(lists: Sequence[NbestList], number: int, pattern: str | None = None) -
 
 
 def _usual_speakers(lists: Sequence[NbestList], number: int) -> list[str]:
-    """Return the speakers of utterances by the usual pattern.
+    """Return the speakers of utterances that need no option.
 
     Returns:
         The speaker of each utterance; empty if an id shows none, if there are fewer

@@ -301,8 +301,8 @@ class PairedTest:
     name: str = "randomisation"
     by_speaker: bool = False
     pattern: str | None = None
-    """Field of the speaker, or expression for the speaker in an id; None for
-    `rescore.metrics.folds.SPEAKER`.
+    """Field of the speaker, or expression for the speaker in an id; None for the usual
+    speakers (`rescore.metrics.folds.speakers`).
     """
 
     def __post_init__(self) -> None:

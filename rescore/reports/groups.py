@@ -26,15 +26,13 @@ from rescore.formats.text import table
 from rescore.metrics import Metric, value
 from rescore.metrics.base import Counts, text_statistics
 from rescore.metrics.cached import remembered
-from rescore.metrics.folds import SPEAKER, UNNAMED, labels_of_field
+from rescore.metrics.folds import SPEAKER, SPEAKERS, UNNAMED, labels_of_field
 from rescore.parts import STYLES
 from rescore.reports.markup import html
 from rescore.styles import figure
 
 MACRO = "macro mean"
 """Name of the row with the mean over the groups."""
-SPEAKERS = "speaker"
-"""The field that ids have, too: `rescore.metrics.folds.SPEAKER` cuts it from them."""
 _NAME = re.compile(r"[\w. -]+")
 """The name of a field: a text without the marks of a regular expression."""
 

@@ -14,6 +14,8 @@ import pytest
 import sacrebleu
 from sacrebleu.significance import PairedTest
 
+from rescore.config import RunConfig
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics.folds import by_group, speakers
 from rescore.metrics.mapsswe import matched_pairs
@@ -26,6 +28,7 @@ from rescore.metrics.significance import (
 )
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
+from rescore.plan import resolve
 from tests.metrics.test_alignment import sclite
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g", "h"]
@@ -162,6 +165,25 @@ def test_by_speaker() -> None:
     bare.fields = {"talk1": "d"}
     assert speakers([bare, first], "talk1") == ["d", "-"]
     assert speakers([talk], "talk1") == ["talk1"]
+    first.fields = {"speaker": "anna"}
+    assert speakers([first, second]) == ["anna", "-"]
+    assert speakers([first, second], r"^(\w+?)[-_]") == ["2414", "bob"]
+
+
+def test_speakers_of_one_utterance_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    """Also where another field has fewer names."""
+    config = RunConfig(by_speaker=True)
+    told = []
+    for names in (["anna", "ben"], ["anna", "anna"]):
+        caplog.clear()
+        every = []
+        for number, name in enumerate(names):
+            hypotheses = [Hypothesis("a", {"s2s": -1.0})]
+            fields = {"speaker": name, "room": "hall"}
+            every.append(NbestList(f"u-{number}", hypotheses, ("a",), fields=fields))
+        resolve(config, Dataset(every))
+        told.append([text for text in caplog.messages if "--by-speaker" in text])
+    assert [len(messages) for messages in told] == [1, 0]
 
 
 def test_segments_by_hand() -> None:
