@@ -352,3 +352,23 @@ def test_details_have_the_answers(rescore: Run) -> None:
     row = json.loads(Path("d.jsonl").read_text())
     names = ("reference_answer", "first_pass_answer", "chosen_answer")
     assert [row[name] for name in names] == ["2", "3", "2"]
+
+
+@pytest.mark.parametrize("form", ["lines", "list"])
+def test_saved_answers_are_lists_of_samples(form: str, rescore: Run) -> None:
+    answers = []
+    for line in batch([("r-1", ["#### 1", "#### 2"]), ("r-2", ["#### 2"])]).split("\n"):
+        if line:
+            value = json.loads(line)
+            answers.append({"id": value["custom_id"], **value["response"]["body"]})
+    text = json.dumps(answers, indent=2)
+    if form == "lines":
+        text = "".join(f"{json.dumps(answer)}\n" for answer in answers)
+    Path("a.json").write_text(text)
+    lists = read("a.json")
+    assert [nbest.id for nbest in lists] == ["r-1", "r-2"]
+    assert [one.text for one in lists[0].hypotheses] == ["#### 1", "#### 2"]
+    assert lists[0].column("s2s") == [0.0, 0.0]
+    Path("gold").write_text("r-1 #### 1\nr-2 #### 2\n")
+    done = rescore("eval", "a.json", "--ref", "gold", "--metric", "exact")
+    assert "100.00" in done.stdout, done.stderr
