@@ -418,7 +418,8 @@ def read(
             f" {len(lists)} missing); give {ref_option} FILE{instead}"
         )
     if score_files:
-        return with_scores(lists, score_files, allow_missing, of_file)
+        are_united = merge or options.group_ids is not None
+        return with_scores(lists, score_files, allow_missing, of_file, are_united)
     return Dataset.of(lists)
 
 
