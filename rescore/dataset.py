@@ -16,7 +16,13 @@ import numpy.typing as npt
 
 from rescore.columns import FIRST_PASS, FROM_FILE, Column, Role
 from rescore.correlations import spearman, varies
-from rescore.nbest import NO_HEADER, Header, NbestList, first_of_each_header
+from rescore.nbest import (
+    NO_HEADER,
+    Header,
+    NbestList,
+    are_samples,
+    first_of_each_header,
+)
 
 LANGUAGE_MODELS = {"lm", "nnlm", "rnnlm", "ngram"}
 """What toolkits call the scores of language models in their names of components."""
@@ -175,6 +181,14 @@ class Dataset(Sequence[NbestList]):
             if not np.allclose(np.sort(scores)[::-1], ranks, atol=ROUNDING):
                 return False
         return bool(several)
+
+    @property
+    def are_samples(self) -> bool:
+        """Whether the lists are taken for samples: the first-pass scores of each list
+        are equal. Lists of one hypothesis do not count.
+        """
+        several = [nbest for nbest in self if len(nbest.hypotheses) > 1]
+        return bool(several) and all(map(are_samples, several))
 
     @property
     def first_pass_lm(self) -> str:

@@ -17,7 +17,7 @@ from rescore.dataset import Dataset
 from rescore.decision import Choice, sorted_by_score
 from rescore.formats.first_pass import is_by_order
 from rescore.metrics import Metric
-from rescore.nbest import NbestList, without_copies
+from rescore.nbest import NbestList, copies_differ
 from rescore.tuning import FIRST_PASS_ALONE, Weights, suited
 from rescore.tuning.folds import InFolds
 
@@ -93,9 +93,7 @@ def _has_repeated_texts(nbest: NbestList, choice: Choice) -> bool:
         return False
     if choice.decision.scale == 0 or is_by_order(nbest):
         return False  # there are no scores, or none that counts
-    distinct = without_copies(nbest, choice.weighted)
-    texts = [hypothesis.text for hypothesis in distinct.hypotheses]
-    return len(set(texts)) < len(texts)
+    return copies_differ(nbest, choice.weighted)
 
 
 def decide(

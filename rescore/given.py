@@ -105,6 +105,11 @@ def check_card_suits(config: RunConfig, lists: Dataset) -> None:
             f"{lists.header.prefix}the first pass is the rank, not a score, and"
             f" {weight} is for log-probabilities; {instead}"
         )
+    if lists.are_samples:
+        raise UserError(
+            f"{lists.header.prefix}the hypotheses of each list have equal first-pass"
+            f" scores, and {weight} is for log-probabilities; {instead}"
+        )
     tuned_on = weight_spread(spec)
     component = lists.first_pass_lm
     if component and tuned_on is not None:

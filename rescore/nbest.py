@@ -493,7 +493,7 @@ def without_copies(
             say nothing.
     """
     texts = [_with_single_blanks(hypothesis.text) for hypothesis in nbest.hypotheses]
-    if len(set(texts)) == len(texts) or _are_samples(nbest):
+    if len(set(texts)) == len(texts) or are_samples(nbest):
         return nbest
     names = dict.fromkeys([*columns, *nbest.header.systems])
     kept: dict[tuple[object, ...], int] = {}
@@ -506,7 +506,7 @@ def without_copies(
     return replace(nbest, hypotheses=hypotheses)
 
 
-def _are_samples(nbest: NbestList) -> bool:
+def are_samples(nbest: NbestList) -> bool:
     """Return whether a list is taken for samples of a model: all first-pass scores are
     equal. Texts of several systems may have equal scores, too.
     """
@@ -514,6 +514,23 @@ def _are_samples(nbest: NbestList) -> bool:
         return False
     scores = {hypothesis.scores.get(FIRST_PASS) for hypothesis in nbest.hypotheses}
     return len(scores) == 1
+
+
+def copies_differ(nbest: NbestList, columns: Collection[str]) -> bool:
+    """Return whether equal texts have different scores.
+
+    Args:
+        nbest: The list.
+        columns: The columns whose scores are compared.
+    """
+    texts = [_with_single_blanks(hypothesis.text) for hypothesis in nbest.hypotheses]
+    number = len(set(texts))
+    if number == len(texts):  # almost all lists
+        return False
+    distinct: set[tuple[object, ...]] = set()
+    for text, hypothesis in zip(texts, nbest.hypotheses, strict=True):
+        distinct.add((text, *map(hypothesis.scores.get, columns)))
+    return len(distinct) > number
 
 
 def _with_single_blanks(text: str) -> str:

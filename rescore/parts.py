@@ -302,7 +302,7 @@ FORMATS: Registry[Any] = Registry(
         "fairseq": ("rescore.formats.translation:FAIRSEQ", "fairseq log"),
         "moses": ("rescore.formats.translation:MOSES", "Moses or Marian n-best"),
         "opennmt": ("rescore.formats.translation:OPENNMT", "OpenNMT n_best lines"),
-        "openai": ("rescore.formats.shaped:OPENAI", "OpenAI batch results"),
+        "openai": ("rescore.formats.shaped:OPENAI", "OpenAI batch results, answers"),
         "ctranslate2": (
             "rescore.formats.shaped:CTRANSLATE2",
             "CTranslate2 results, as JSON",

@@ -194,6 +194,18 @@ def resolve(
     return plan
 
 
+def _without_scale(decision: Decision, lists: Dataset) -> UserError:
+    """Return the error about a decision whose scale is neither given nor tuned."""
+    name = f"--decide {decision.name}"
+    of_samples = ""
+    if lists.are_samples:
+        of_samples = "--scale 0 for samples with equal scores, "
+    return UserError(
+        f"{name} needs a scale: {of_samples}--scale NUMBER, --weights of rescore tune"
+        f" {name}, or run --dev DEV"
+    )
+
+
 class _Resolver:
     """Makes one plan, step by step; each step notes its reason.
 
@@ -445,11 +457,7 @@ class _Resolver:
             check_decision(self._config, decision.name)  # weights may have chosen it
         if decision.lacks_scale and not at.tunes and at.lists:
             if not at.lists.header.by_systems:
-                name = f"--decide {decision.name}"
-                raise UserError(
-                    f"{name} needs a scale: --scale NUMBER, --weights of rescore tune"
-                    f" {name}, or run --dev DEV"
-                )
+                raise _without_scale(decision, at.lists)
             decision = replace(decision, scale=1.0)
         how = decision.name
         if decision.lacks_scale:

@@ -112,3 +112,29 @@ def test_a_text_that_stands_twice_is_told_once(
         " scores (first: utterance u0); mbr"
         " adds their probabilities"
     ]
+
+
+@pytest.mark.parametrize(
+    ("scores", "is_told"),
+    [
+        ([(-1.0, 0.0), (-1.0, 0.0), (-1.0, 0.0)], False),
+        ([(-1.0, 0.0), (-1.0, 0.0), (-2.0, 0.0)], False),
+        ([(-1.0, 0.0), (-2.0, 0.0), (-2.0, 0.0)], True),
+        ([(-1.0, -3.0), (-1.0, -4.0), (-1.0, 0.0)], True),
+    ],
+)
+def test_equal_texts_with_equal_scores_are_not_told(
+    scores: Sequence[tuple[float, float]],
+    is_told: bool,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hypotheses = []
+    for text, (first, lm) in zip(["a", "a ", "b"], scores, strict=True):
+        hypotheses.append(Hypothesis(text, {FIRST_PASS: first, "lm": lm}))
+    lists = Dataset([NbestList("u", hypotheses, ("a",))])
+    for weights in ({FIRST_PASS: 1.0, "lm": 1.0}, {FIRST_PASS: 1.0, "lm": 0.0}):
+        caplog.clear()
+        of_lm = weights["lm"] > 0 or scores[0][1] == scores[1][1]
+        decided = Weights(weights, decision=Decision("mbr", 1.0))
+        decide(choose_metric("wer", lists), lists, decided)
+        assert ("equal texts" in caplog.text) is (is_told and of_lm)

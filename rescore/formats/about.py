@@ -11,7 +11,7 @@ from typing import Any
 
 from rescore.errors import UserError, counted
 from rescore.formats import paths
-from rescore.formats.shapes import Shape
+from rescore.formats.shapes import NUMBER, Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,24 @@ def id_of_document(shape: Shape, document: Any, place: str) -> str | None:
         UserError: The id is no text or number.
     """
     return _id_or_none(_of_document(shape, "id", document), place)
+
+
+def label(result: Any, path: str, number: int) -> str | None:
+    """Return the channel or the speaker of a result; None if it has none.
+
+    Args:
+        result: The result, a JSON value.
+        path: The place of the channel or speaker; `#` for the place of the result.
+        number: The place of the result, from 1.
+    """
+    if path == NUMBER:
+        return str(number)
+    if not path:
+        return None
+    found = paths.first(result, (path,))
+    if found is None or isinstance(found, (dict, list)):
+        return None
+    return "".join(str(found).split())
 
 
 def still_missing(

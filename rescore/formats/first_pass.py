@@ -17,31 +17,77 @@ from rescore.columns import (
     forbidden_names,
 )
 from rescore.errors import UserError
-from rescore.formats.source import NO_SCORES, InputWarnings
-from rescore.nbest import Hypothesis, NbestList
+from rescore.formats.rows import drop_tags
+from rescore.formats.source import NO_SCORES, SAMPLES, TAGS, InputWarnings
+from rescore.nbest import Hypothesis, NbestList, check_scores
 
 MEANS = frozenset({"avg", "average", "mean"})
 """Words in the names of scores that are means over tokens."""
 
 
 def choose_first_pass(
-    nbest: NbestList, s2s: str, place: str, warnings: InputWarnings
+    nbest: NbestList,
+    s2s: str,
+    place: str,
+    warnings: InputWarnings,
+    are_samples: bool = False,
 ) -> None:
     """Make a column of the file, or its order, the first pass.
 
     A list without scores is ranked by its order, with a warning if it has several
     hypotheses. A single hypothesis needs no first-pass score.
+
+    Args:
+        nbest: The list, which is changed.
+        s2s: The column.
+        place: Where the list comes from, for messages.
+        warnings: Counts lists without scores.
+        are_samples: Whether hypotheses are samples: without scores they have no order,
+            and each gets the score 0.
+
+    Raises:
+        UserError: A hypothesis lacks the column.
     """
     is_scored = has_scores(nbest)
     is_single = (
         len(nbest.hypotheses) == 1 and FIRST_PASS not in nbest.hypotheses[0].scores
     )
-    if not is_scored and not is_single and s2s == FIRST_PASS:
-        warnings.add("list", NO_SCORES, place)
-    if s2s not in (RANK, FIRST_PASS):
+    lacks_order = not is_scored and not is_single and s2s == FIRST_PASS
+    if lacks_order:
+        warnings.add("list", SAMPLES if are_samples else NO_SCORES, place)
+    if lacks_order and are_samples:
+        for hypothesis in nbest.hypotheses:
+            _set_first_pass(hypothesis, 0.0)
+    elif s2s not in (RANK, FIRST_PASS):
         _with_first_pass(nbest, s2s, place)
     elif not is_scored or s2s == RANK or is_single:
         rank_by_order(nbest)
+
+
+def make_sound(
+    nbest: NbestList,
+    place: str,
+    s2s: str,
+    warnings: InputWarnings,
+    are_samples: bool = False,
+) -> None:
+    """Check the scores and columns of a list, drop its tags, and give it a first pass.
+
+    Args:
+        nbest: The list, which is changed.
+        place: Where the list comes from, for messages.
+        s2s: The column to use as first-pass score.
+        warnings: Counts lists with tags, and lists without scores.
+        are_samples: Whether hypotheses without scores have no order.
+
+    Raises:
+        UserError: A score is no number, or a column has a reserved name.
+    """
+    check_scores(nbest, place)
+    if drop_tags(nbest):
+        warnings.add("list", TAGS, place)
+    choose_first_pass(nbest, s2s, place, warnings, are_samples)
+    check_columns(nbest, place)
 
 
 def has_scores(nbest: NbestList) -> bool:

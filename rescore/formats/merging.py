@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from rescore.columns import Column
+from rescore.columns import FIRST_PASS, Column
 from rescore.errors import OptionError, UserError, counted
 from rescore.formats.id_groups import groups_of_ids
 from rescore.ids import is_part_of_path, plain_id
@@ -98,12 +98,20 @@ def grouped(lists: Iterable[NbestList], pattern: str) -> Iterator[NbestList]:
         else:
             groups[part] = replace(nbest, id=part)
     log.info(
-        "--group-ids unites %s to %s of %s",
+        "--group-ids unites %s to %s of %s%s",
         counted(len(every), "list"),
         counted(len(groups), "list"),
         _sizes(groups.values()),
+        ", samples without scores" if _lack_scores(groups.values()) else "",
     )
     yield from groups.values()
+
+
+def _lack_scores(lists: Iterable[NbestList]) -> bool:
+    """Return whether all first-pass scores are 0, as readers leave them for samples
+    without scores.
+    """
+    return all(score == 0 for nbest in lists for score in nbest.column(FIRST_PASS))
 
 
 def _sizes(lists: Iterable[NbestList]) -> str:

@@ -19,11 +19,7 @@ from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError, listed
 from rescore.files import shown
 from rescore.formats.fields import or_field
-from rescore.formats.first_pass import (
-    check_columns,
-    choose_first_pass,
-    is_mean,
-)
+from rescore.formats.first_pass import is_mean, make_sound
 from rescore.formats.folders import with_files_of_folders
 from rescore.formats.merging import grouped, merged
 from rescore.formats.objects import COMMAS, TABS, first_record
@@ -43,13 +39,11 @@ from rescore.formats.roles import (
     given_fields,
     keys_of,
 )
-from rescore.formats.rows import drop_tags
 from rescore.formats.scores import ScoreFile, with_scores
 from rescore.formats.shaped import Shaped, ShapeOptions
 from rescore.formats.shapes import OTHER_PLACES
 from rescore.formats.source import (
     NATIVE,
-    TAGS,
     TWICE,
     UNREAD,
     InputWarnings,
@@ -63,7 +57,7 @@ from rescore.formats.texts import RECORDS, format_beside
 from rescore.formats.understood import TEXT, Understood
 from rescore.formats.unknown import unknown
 from rescore.ids import without_blanks
-from rescore.nbest import Header, NbestList, are_means, check_scores
+from rescore.nbest import Header, NbestList, are_means
 from rescore.option_readers import check_read, options_of
 from rescore.parts import FORMATS
 
@@ -87,6 +81,8 @@ class Format(Protocol):
     - `parts`: patterns of files that stand in a folder as the parts of one set.
     - `has_references`, `translates`: whether `--ref` and `--src` read such files.
     - `texts(source, role)`: yields these texts, if the lists do not hold them.
+    - `are_samples`: whether hypotheses without scores are samples, which have no
+      order.
     - `has_means`: whether lists may have the column `sum` beside means.
     - `are_lists_of(source, ids)`: whether a file that `sniff` does not take for lists
       has lists of the utterances with references (True), or a text of each (False);
@@ -232,10 +228,11 @@ def lists_in(
     if told:
         lists = source.timed(lists)
     headers = _Headers(source, reader, s2s)
+    are_samples = getattr(reader, "are_samples", False)
     for nbest in lists:
         nbest.id = without_blanks(nbest.id)
         place = f"{source.name}: utterance {nbest.id}"
-        _make_sound(nbest, place, s2s, warnings)
+        make_sound(nbest, place, s2s, warnings, are_samples)
         nbest.header = headers.of(nbest)
         # the command that added columns of scores has reported copies already
         if (strict or not _is_scored(nbest)) and _has_copies(nbest):
@@ -422,7 +419,8 @@ def read(
             f" {len(lists)} missing); give {ref_option} FILE{instead}"
         )
     if score_files:
-        return with_scores(lists, score_files, allow_missing, of_file)
+        are_united = merge or options.group_ids is not None
+        return with_scores(lists, score_files, allow_missing, of_file, are_united)
     return Dataset.of(lists)
 
 
@@ -438,29 +436,8 @@ def from_json(value: Any, place: str) -> NbestList:
         UserError: The value is no list, or a score is no number.
     """
     nbest = FORMATS["native"].from_json(value, place)
-    _make_sound(nbest, place, FIRST_PASS, InputWarnings())
+    make_sound(nbest, place, FIRST_PASS, InputWarnings())
     return nbest
-
-
-def _make_sound(
-    nbest: NbestList, place: str, s2s: str, warnings: InputWarnings
-) -> None:
-    """Check the scores and columns of a list, drop its tags, and give it a first pass.
-
-    Args:
-        nbest: The list, which is changed.
-        place: Where the list comes from, for messages.
-        s2s: The column to use as first-pass score.
-        warnings: Counts lists with tags, and lists without scores.
-
-    Raises:
-        UserError: A score is no number, or a column has a reserved name.
-    """
-    check_scores(nbest, place)
-    if drop_tags(nbest):
-        warnings.add("list", TAGS, place)
-    choose_first_pass(nbest, s2s, place, warnings)
-    check_columns(nbest, place)
 
 
 # --- paths and their formats ---------------------------------------------------------

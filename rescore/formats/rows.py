@@ -542,6 +542,8 @@ class RowFormat(ABC):
     """Patterns of the names of files that stand in a folder as the parts of one set and
     are read one after another; nothing if the format has no such folders.
     """
+    are_samples = False
+    """Whether hypotheses are samples of a model, which have no order without scores."""
     has_means = False
     """Whether lists may have the column `sum` beside means
     (`rescore.nbest.are_means`).

@@ -2,19 +2,24 @@
 estimation, a judge, or another toolkit's language model.
 
 A file has a row for each hypothesis: an id, a rank or the text, and columns of numbers.
+One number in each line has no id: the file has the order of the hypotheses in the file
+of lists.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby, islice
+from pathlib import Path
 
 from rescore.columns import FIRST_PASS, WORDS, forbidden_names
 from rescore.dataset import Dataset
 from rescore.errors import UserError, counted, listed
+from rescore.files import unpacked_name
 from rescore.formats.first_pass import choose_first_pass
 from rescore.formats.ids import LISTS, Side, paired, some
-from rescore.formats.objects import Object, first_record, objects_of
+from rescore.formats.objects import COMMAS, Object, first_record, objects_of
 from rescore.formats.records import GENERIC
 from rescore.formats.roles import (
     NO_FIELDS,
@@ -29,7 +34,7 @@ from rescore.formats.source import InputWarnings, Source
 from rescore.formats.tables import NUMBER
 from rescore.formats.text import json_number, rank_of, strip_markup
 from rescore.formats.understood import log
-from rescore.ids import without_blanks
+from rescore.ids import by_number, without_blanks
 from rescore.nbest import NbestList, check_scores
 
 
@@ -60,7 +65,11 @@ class ScoreFile:
         self.path = source.name
         self.rows: dict[str, list[ScoredRow]] = {}
         """The rows of each utterance, in the order of the file."""
-        self.named = fields_of_scores(fields, first_record(source))
+        self.without_ids: list[ScoredRow] = []
+        """All rows of a file that has one number in each line."""
+        column = _only_column(source)
+        first = {column: ""} if column else first_record(source)
+        self.named = fields_of_scores(fields, first)
         """What --field says of the file."""
         usual = records()[GENERIC]
         named = Named.of(self.named)
@@ -71,9 +80,9 @@ class ScoreFile:
             self._new_names[signed.key.lower()] = (name, signed.sign)
         self._keys: dict[str, tuple[str, int]] = {}
         """The key of each column in the file, and its sign."""
-        for record in objects_of(source):
+        for record in _objects(source, column):
             self._add(record)
-        if not self.rows:
+        if not self.rows and not self.without_ids:
             raise UserError(f"{self.path}: no row in it")
 
     @property
@@ -87,11 +96,8 @@ class ScoreFile:
         if not isinstance(value, dict):
             raise UserError(f"{place}: is no object with an id and numbers")
         roles = self._layout.roles(tuple(value))
-        if roles.id is None:
-            raise UserError(
-                f"{place}: no column of ids; each row needs the id of its utterance:"
-                f" --field id=NAME names the column ({listed(list(value))})"
-            )
+        if roles.id is None and len(value) > 1:
+            raise self._no_ids(list(value), place)
         if not self._keys:
             self._keys = self._number_columns(value, roles, place)
         numbers = {}
@@ -101,8 +107,24 @@ class ScoreFile:
         if roles.rank is not None:
             rank = rank_of(_as_json(value[roles.rank]), place)
         text = None if roles.text is None else _plain(value[roles.text])
+        row = ScoredRow(place, rank, text, numbers)
+        if roles.id is None:
+            self.without_ids.append(row)
+            return
         name = without_blanks(str(value[roles.id]))
-        self.rows.setdefault(name, []).append(ScoredRow(place, rank, text, numbers))
+        self.rows.setdefault(name, []).append(row)
+
+    def _no_ids(self, names: Sequence[str], place: str) -> UserError:
+        """Return the error about rows of several columns without an id."""
+        if any(map(NUMBER.fullmatch, names)):
+            return UserError(
+                f"{self.path}: line 1: has no names of columns ({listed(names)}); write"
+                " a line of names above it, such as id,rank,qe"
+            )
+        return UserError(
+            f"{place}: no column of ids; each row needs the id of its utterance:"
+            f" --field id=NAME names the column ({listed(names)})"
+        )
 
     def _number_columns(
         self, value: Mapping[str, object], roles: Roles, place: str
@@ -125,9 +147,39 @@ class ScoreFile:
             if name in forbidden_names() or name == WORDS:
                 raise UserError(
                     f"{place}: the name of the column {name} is reserved; give the"
-                    " column another name"
+                    f" column another name, such as --field qe={name}"
                 )
         return names
+
+
+def _only_column(source: Source) -> str:
+    """Return the name of the column of a file that has one number in each line: its
+    first line, or without this line the last part of the file's name, such as `qe` of
+    `test.qe.txt`. Empty for other files.
+    """
+    if source.is_folder or source.peek.root:
+        return ""
+    first = source.head.lstrip().partition("\n")[0].strip()
+    if NUMBER.fullmatch(first):
+        name = "stdin" if source.is_stdin else unpacked_name(str(source.path))
+        return Path(name).stem.rpartition(".")[2]
+    is_table = "\t" in first or len(COMMAS.names(source)) > 1
+    return "" if is_table else first
+
+
+def _objects(source: Source, column: str) -> Iterator[Object]:
+    """Yield the rows of a file of scores.
+
+    Args:
+        source: The file.
+        column: The only column; empty for a file with ids.
+    """
+    if not column:
+        yield from objects_of(source)
+        return
+    for number, (place, line) in enumerate(source.filled(), 1):
+        if number > 1 or line.strip() != column:
+            yield Object({column: line.strip()}, place, number)
 
 
 def _as_json(cell: object) -> object:
@@ -147,6 +199,7 @@ def with_scores(
     files: Sequence[ScoreFile],
     allow_missing: bool = False,
     s2s: str = FIRST_PASS,
+    are_united: bool = False,
 ) -> Dataset:
     """Return copies of the lists with the columns of files.
 
@@ -160,12 +213,19 @@ def with_scores(
             they are an error.
         s2s: The column of a file that becomes the first pass; `s2s` for that of the
             lists.
+        are_united: Whether lists of the file were united, so that their hypotheses have
+            no longer the order of the file.
 
     Raises:
         UserError: A hypothesis has no row, a row no hypothesis, or a column has the
             name of another.
     """
     for file in files:
+        if file.without_ids and are_united:
+            raise UserError(
+                f"{file.path}: has no ids, and --merge and --group-ids unite lists;"
+                " write the united lists with rescore convert, and score these"
+            )
         lists = _with_file(lists, file, allow_missing)
         number = counted(sum(len(nbest.hypotheses) for nbest in lists), "hypothesis")
         log.info("%s: columns %s of %s", file.path, listed(file.columns), number)
@@ -180,6 +240,8 @@ def _with_file(
     lists: Sequence[NbestList], file: ScoreFile, allow_missing: bool
 ) -> list[NbestList]:
     """Return copies of the lists with the columns of one file."""
+    if file.without_ids:
+        return _in_order_of_file(lists, file)
     ids = [nbest.id for nbest in lists]
     pairing = paired(Side(ids), Side(list(file.rows), file.path))
     pairing.check("scores")
@@ -193,6 +255,44 @@ def _with_file(
     pairing.tell()
     theirs = {ours: name for name, ours in pairing.renamed.items()}
     return [_scored(nbest, file.rows[theirs[nbest.id]], file) for nbest in lists]
+
+
+def _in_order_of_file(lists: Sequence[NbestList], file: ScoreFile) -> list[NbestList]:
+    """Return copies of the lists with the numbers of a file without ids. A reader may
+    have sorted the lists: the numbers have the order of the file of lists.
+
+    Raises:
+        UserError: There are more or fewer numbers than hypotheses.
+    """
+    number = sum(len(nbest.hypotheses) for nbest in lists)
+    if number != len(file.without_ids):
+        raise UserError(
+            f"{file.path}: {counted(len(file.without_ids), 'number')} for"
+            f" {counted(number, 'hypothesis')} of {counted(len(lists), 'list')}; write"
+            " a number for each hypothesis, or a table with the columns id and rank"
+        )
+    scored = {}
+    rows = iter(file.without_ids)
+    for nbest in _as_in_files(lists):
+        own = list(islice(rows, len(nbest.hypotheses)))
+        scored[nbest.id] = _scored(nbest, own, file)
+    return [scored[nbest.id] for nbest in lists]
+
+
+def _as_in_files(lists: Sequence[NbestList]) -> Iterator[NbestList]:
+    """Yield lists in the order of their lines in each file. The files of a folder have
+    the order of their names.
+    """
+    for _, of_input in groupby(lists, key=lambda nbest: nbest.header.name):
+        for _, of_file in groupby(sorted(of_input, key=_file_of), key=_file_of):
+            same = list(of_file)
+            for index in by_number([nbest.place for nbest in same]):
+                yield same[index]
+
+
+def _file_of(nbest: NbestList) -> str:
+    """Return the file of a list, without the line."""
+    return nbest.place.rpartition(": ")[0] or nbest.place
 
 
 def _scored(nbest: NbestList, rows: Sequence[ScoredRow], file: ScoreFile) -> NbestList:

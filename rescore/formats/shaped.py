@@ -15,9 +15,9 @@ from typing import Any
 from rescore.errors import UserError, counted
 from rescore.files import ending_of, loads
 from rescore.formats import paths
-from rescore.formats.about import about_results, id_of_document, still_missing
+from rescore.formats.about import about_results, id_of_document, label, still_missing
 from rescore.formats.rows import Row, RowFormat, as_list
-from rescore.formats.shapes import NUMBER, OTHER_PLACES, Shape, read_shape, shipped
+from rescore.formats.shapes import OTHER_PLACES, Shape, read_shape, shipped
 from rescore.formats.source import (
     NULL,
     OF_SEGMENTS,
@@ -92,6 +92,7 @@ class Shaped(RowFormat):
         folders: Whether a folder with a document per recording is read, too. The lists
             of such formats do not name their recording: it is the list.
         translates: Whether a toolkit of translation writes such documents.
+        are_samples: Whether hypotheses are samples of a model.
     """
 
     Options = ShapeOptions
@@ -102,11 +103,13 @@ class Shaped(RowFormat):
         shapes: Sequence[Shape] | None = None,
         folders: bool = False,
         translates: bool = False,
+        are_samples: bool = False,
     ) -> None:
         self._name = name
         self._own = shapes
         self._folders = folders
         self.translates = translates
+        self.are_samples = are_samples
 
     @property
     def shapes(self) -> Sequence[Shape]:
@@ -311,8 +314,8 @@ def results_of(
                 hypotheses,
                 of_result,
                 said.id,
-                _label(result, shape.channel, number),
-                _label(result, shape.speaker, number),
+                label(result, shape.channel, number),
+                label(result, shape.speaker, number),
                 tuple(_read(shape, text) for text in said.references),
                 None if said.source is None else _read(shape, said.source),
             )
@@ -345,18 +348,6 @@ def _by_channel(shape: Shape, document: Any) -> list[Any] | None:
         part = paths.with_entries(document, shape.words, words)
         documents.append({**part, shape.channel: channel})
     return documents
-
-
-def _label(result: Any, path: str, number: int) -> str | None:
-    """Return the channel or the speaker of a result; None if it has none."""
-    if path == NUMBER:
-        return str(number)
-    if not path:
-        return None
-    label = paths.first(result, (path,))
-    if label is None or isinstance(label, (dict, list)):
-        return None
-    return "".join(str(label).split())
 
 
 def _alternatives(shape: Shape, result: Any, place: str) -> list[Any] | None:
@@ -744,5 +735,5 @@ def span_beside(
 SPEECH = Shaped("speech")
 WHISPER = Shaped("whisper", folders=True)
 PARAKEET = Shaped("parakeet", folders=True)
-OPENAI = Shaped("openai")
+OPENAI = Shaped("openai", are_samples=True)
 CTRANSLATE2 = Shaped("ctranslate2", translates=True)

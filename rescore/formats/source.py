@@ -120,6 +120,11 @@ RANKED = (
     "; the order in the file ranks them: the first pass is minus the log of the rank"
 )
 NO_SCORES = InputProblem("has no scores", "have no scores", RANKED)
+SAMPLES = InputProblem(
+    "has samples without scores",
+    "have samples without scores",
+    "; each sample has the score 0, so all count alike",
+)
 TWICE = InputProblem(
     "has a hypothesis twice",
     "have a hypothesis twice",

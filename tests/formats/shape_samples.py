@@ -499,6 +499,36 @@ SAMPLES: dict[str, tuple[Any, list[Any]]] = {
         },
         [("u-7", [("an owl", -0.75, 0), ("a cowl", -0.75, 0)])],
     ),
+    "openai-answer": (
+        {
+            "id": "chatcmpl-7",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "m",
+            "choices": [
+                {
+                    "index": index,
+                    "message": {"role": "assistant", "content": text},
+                    "logprobs": None,
+                    "finish_reason": "stop",
+                }
+                for index, text in enumerate(("an owl", "a cowl"))
+            ],
+            "usage": {"total_tokens": 9},
+        },
+        [("chatcmpl-7", [("an owl", 0.0, 0), ("a cowl", 0.0, 0)])],
+    ),
+    "openai-completion": (
+        {
+            "id": "cmpl-7",
+            "object": "text_completion",
+            "choices": [
+                {"index": 0, "text": "an owl", "logprobs": {"token_logprobs": [-0.5]}},
+                {"index": 1, "text": "a cowl", "logprobs": {"token_logprobs": [-1]}},
+            ],
+        },
+        [("cmpl-7", [("an owl", -0.5, 0), ("a cowl", -1.0, 0)])],
+    ),
     "ctranslate2": (
         {
             "hypotheses": [["▁an", "▁ow", "l"], ["▁owl", "5"]],

@@ -216,3 +216,82 @@ def test_a_column_of_scores_becomes_the_first_pass(
     done = rescore(*command, "qe")
     assert '"score": 0.75' in done.stdout
     assert_one_line_error(rescore(*command, "other"), "no score 'other'")
+
+
+NUMBERS = [row["qe"] for row in rows("order")]
+
+
+@pytest.mark.parametrize(
+    ("path", "first", "fields", "column", "sign"),
+    [
+        ("test.qe.txt", "", (), "qe", 1),
+        ("qe.csv", "", (), "qe", 1),
+        ("test.score.txt", "kiwi\n", (), "kiwi", 1),
+        ("test.score.txt", "", ("--field", "qe=-score"), "qe", -1),
+        ("qe", "", (), "qe", 1),
+    ],
+)
+def test_a_number_in_each_line(
+    path: str,
+    first: str,
+    fields: tuple[str, ...],
+    column: str,
+    sign: int,
+    rescore: Run,
+) -> None:
+    """The first line or the name of the file names the column."""
+    Path(path).write_text(first + "".join(f"{number}\n" for number in NUMBERS))
+    typed = ("convert", "lists.jsonl", "--scores", path, *fields, "-o", "out.jsonl")
+    done = rescore(*typed)
+    assert done.returncode == 0, done.stderr
+    numbers: list[float] = []
+    for nbest in read("out.jsonl"):
+        numbers += nbest.column(column)
+    assert numbers == [sign * number for number in NUMBERS]
+
+
+@pytest.mark.parametrize("parts", [[(10, 2, 0)], [(10, 2), (11, 0)]])
+def test_numbers_have_the_order_of_a_log_whose_sentences_are_sorted(
+    parts: list[tuple[int, ...]],
+) -> None:
+    """The parts of a set stand in a folder."""
+    numbers = ""
+    Path("logs").mkdir()
+    for number, sentences in enumerate(parts):
+        log = ""
+        for sentence in sentences:
+            log += f"H-{sentence}\t-0.5\tan owl\nH-{sentence}\t-1\ta cowl\n"
+            numbers += f"{sentence}.1\n{sentence}.2\n"
+        Path(f"logs/part{number}.log").write_text(log)
+    Path("test.qe.txt").write_text(numbers)
+    lists = read("logs" if len(parts) > 1 else "logs/part0.log", scores="test.qe.txt")
+    ids = [nbest.id for nbest in lists]
+    assert ids == [str(one) for sentences in parts for one in sorted(sentences)]
+    for nbest in lists:
+        assert nbest.column("qe") == [float(f"{nbest.id}.{n}") for n in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("1\n2\n3\n", ["qe.txt: 3 numbers for 5 hypotheses of 2 lists"]),
+        ("qe\n1\n", ["qe.txt: 1 number for 5 hypotheses"]),
+        ("u1,0.9432\nu1,0.1\n", ["line 1: has no names of columns (u1, 0.9432)"]),
+        ("1\n2\n3\n4\nx\n", ["qe.txt: line 5: qe is", "not a number"]),
+        ("score\n1\n", ["column score is reserved", "--field qe=score"]),
+    ],
+)
+def test_numbers_that_do_not_fit_are_refused(
+    text: str, parts: list[str], rescore: Run
+) -> None:
+    Path("qe.txt").write_text(text)
+    done = rescore("convert", "lists.jsonl", "--scores", "qe.txt")
+    assert_one_line_error(done, *parts)
+
+
+def test_numbers_without_ids_are_not_for_lists_that_are_united(rescore: Run) -> None:
+    Path("qe.txt").write_text("1\n" * 5)
+    Path("b.jsonl").write_text(Path("lists.jsonl").read_text())
+    typed = ("convert", "lists.jsonl", "b.jsonl", "--merge", "--scores", "qe.txt")
+    done = rescore(*typed)
+    assert done.returncode == 2 and "qe.txt: has no ids, and --merge" in done.stderr

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rescore import read
 from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.errors import UserError
@@ -261,23 +262,85 @@ def test_ids_that_differ_in_numbers_have_their_order() -> None:
 
 @pytest.mark.parametrize("scale", [None, "0", "0.5"])
 @pytest.mark.parametrize("decide", ["best", "mbr"])
-def test_the_scale_of_samples_is_advised_where_it_is_not_given(
+def test_scale_0_is_advised_for_lists_with_an_order(
     decide: str, scale: str | None, rescore: Run
 ) -> None:
-    requests = [(f"r-{n}", [f"#### {n}", f"#### {n}", "no"]) for n in range(4)]
-    Path("b.jsonl").write_text(batch(requests))
-    Path("gold").write_text("".join(f"r-{n} #### {n}\n" for n in range(4)))
-    typed = ["--ref", "gold", "--metric", "exact", "--decide", decide]
+    """Records without scores may be samples or not."""
+    lists = []
+    for n in range(4):
+        texts = [f"#### {n}", f"#### {n}", "no"]
+        lists.append(json.dumps({"id": f"r-{n}", "hyps": texts, "ref": texts[0]}))
+    Path("l.jsonl").write_text("\n".join(lists) + "\n")
+    typed = ["--metric", "exact", "--decide", decide]
     if scale is not None:
         typed += ["--scale", scale]
     elif decide == "mbr":
         typed += ["--folds", "2"]
-    done = rescore("b.jsonl", *typed)
+    done = rescore("l.jsonl", *typed)
     if decide == "best" and scale is not None:
         assert done.returncode == 2  # the best score has no scale
         return
     assert done.returncode == 0, done.stderr
     assert ("give --scale 0" in done.stderr) == (decide == "mbr" and scale is None)
+
+
+@pytest.fixture
+def two_forms(rescore: Run) -> tuple[str, str]:
+    """Samples as choices of one request, and as a request for each."""
+    draw = random.Random(7)
+    choices: list[tuple[str, list[str]]] = []
+    requests: list[tuple[str, list[str]]] = []
+    gold = []
+    for number in range(20):
+        answers = draw.choices([number % 3, number % 3, 5, 6], k=5)
+        texts = [f"So #### {answer}" for answer in answers]
+        choices.append((f"r-{number}", texts))
+        requests += [(f"r-{number}-{n}", [text]) for n, text in enumerate(texts)]
+        gold.append(f"r-{number} #### {number % 3}\n")
+    Path("choices.jsonl").write_text(batch(choices))
+    Path("requests.jsonl").write_text(batch(requests))
+    Path("gold").write_text("".join(gold))
+    typed = ["--group-ids", "(.*)-[0-9]+", "-o", "grouped.jsonl"]
+    done = rescore("convert", "requests.jsonl", *typed)
+    assert "of 5 hypotheses, samples without scores" in done.stderr
+    return "choices.jsonl", "grouped.jsonl"
+
+
+@pytest.mark.parametrize("scale", ["--scale 0", "--scale 1", "--folds 2"])
+def test_both_forms_of_samples_have_the_same_figures(
+    scale: str, two_forms: tuple[str, str], rescore: Run
+) -> None:
+    """References are equal, so that hypotheses alone tell the lists apart."""
+    typed = ["--ref", "gold", "--metric", "exact", "--answer", ANSWER]
+    tables = []
+    for path in two_forms:
+        done = rescore(path, *typed, "--decide", "mbr", *scale.split())
+        assert done.returncode == 0, done.stderr
+        for told in ("different scores", "give --scale 0", "ranks them"):
+            assert told not in done.stderr
+        tables.append(done.stdout)
+        told = "20 lists have samples without scores"
+        assert (told in done.stderr) is (path == "choices.jsonl")
+    assert tables[0] == tables[1] and "p = " in tables[0]
+
+
+def test_samples_without_scores_have_no_order(
+    two_forms: tuple[str, str], rescore: Run
+) -> None:
+    for path in two_forms:
+        for nbest in read(path):
+            assert nbest.column("s2s") == [0.0] * 5
+        done = rescore(path, "--ref", "gold", "--decide", "mbr")
+        assert done.returncode == 2
+        assert "needs a scale: --scale 0 for samples with equal" in done.stderr
+        done = rescore(path, "--ref", "gold", "--lm", "tta")
+        assert done.returncode == 2
+        assert "have equal first-pass scores, and the weight" in done.stderr
+    done = rescore(two_forms[0], "--s2s", "rank", "--ref", "gold")
+    assert "samples without scores" not in done.stderr
+    (nbest, *_) = read(two_forms[0], s2s="rank")
+    assert nbest.column("s2s")[1] == pytest.approx(-0.6931472)
+    assert nbest.column_names == ["s2s"]
 
 
 def test_details_have_the_answers(rescore: Run) -> None:
@@ -289,3 +352,23 @@ def test_details_have_the_answers(rescore: Run) -> None:
     row = json.loads(Path("d.jsonl").read_text())
     names = ("reference_answer", "first_pass_answer", "chosen_answer")
     assert [row[name] for name in names] == ["2", "3", "2"]
+
+
+@pytest.mark.parametrize("form", ["lines", "list"])
+def test_saved_answers_are_lists_of_samples(form: str, rescore: Run) -> None:
+    answers = []
+    for line in batch([("r-1", ["#### 1", "#### 2"]), ("r-2", ["#### 2"])]).split("\n"):
+        if line:
+            value = json.loads(line)
+            answers.append({"id": value["custom_id"], **value["response"]["body"]})
+    text = json.dumps(answers, indent=2)
+    if form == "lines":
+        text = "".join(f"{json.dumps(answer)}\n" for answer in answers)
+    Path("a.json").write_text(text)
+    lists = read("a.json")
+    assert [nbest.id for nbest in lists] == ["r-1", "r-2"]
+    assert [one.text for one in lists[0].hypotheses] == ["#### 1", "#### 2"]
+    assert lists[0].column("s2s") == [0.0, 0.0]
+    Path("gold").write_text("r-1 #### 1\nr-2 #### 2\n")
+    done = rescore("eval", "a.json", "--ref", "gold", "--metric", "exact")
+    assert "100.00" in done.stdout, done.stderr
