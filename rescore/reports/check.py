@@ -317,6 +317,36 @@ def _figures(
                 old.higher_is_better,
                 tolerance,
             )
+        yield from _systems(old, new, prefix, tolerance)
+
+
+def _systems(
+    old: MetricResult, new: MetricResult, prefix: str, tolerance: float
+) -> Iterator[Finding]:
+    """Yield the comparison of each system alone, by its name, if the golden results
+    have systems.
+
+    Args:
+        old: The golden figures of a metric.
+        new: The figures of today.
+        prefix: The beginning of the names of figures of the metric.
+        tolerance: Percentage points by which a figure may be worse.
+    """
+    if not old.systems:
+        return
+    rest = {row.name: row for row in new.systems}
+    for before in old.systems:
+        name = f"{prefix}systems.{before.name}"
+        after = rest.pop(before.name, None)
+        if after is None:
+            was = figure(before.value)
+            yield Finding(name, was, "missing", "differs", note="no such system")
+            continue
+        yield _moved(name, before.value, after.value, old.higher_is_better, tolerance)
+    for row in rest.values():
+        name = f"{prefix}systems.{row.name}"
+        value = figure(row.value)
+        yield Finding(name, "missing", value, "changed", note="not in the golden file")
 
 
 def _dev_figures(golden: Record, now: Record, tolerance: float) -> Iterator[Finding]:
