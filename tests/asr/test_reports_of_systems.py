@@ -14,7 +14,7 @@ import pytest
 from rescore import formats
 from rescore.asr.systems import combined
 from rescore.nbest import Hypothesis, NbestList
-from tests.conftest import Run
+from tests.conftest import Run, assert_one_line_error
 
 SYSTEMS = {"good": "an old owl", "fair": "an old", "poor": "an"}
 UTTERANCES = 4
@@ -103,3 +103,16 @@ def test_check_compares_each_system(
     assert verdict in done.stdout, done.stdout
     assert done.returncode == int("FAILED" in verdict)
     assert done.stdout.count("not in the golden file") == int(change is renamed)
+
+
+def test_a_system_has_a_new_name(rescore: Run, results: Values, tmp_path: Path) -> None:
+    for metric in results["metrics"]:
+        metric["systems"][1]["name"] = "old"
+    (tmp_path / "golden.json").write_text(json.dumps(results))
+    command = ("check", "r.json", "--golden", "golden.json", "--renamed")
+    done = rescore(*command, "old=fair")
+    assert done.returncode == 0 and "systems.old" in done.stdout, done.stdout
+    assert_one_line_error(
+        rescore(*command, "older=fair"),
+        "--renamed: no output in the golden file is called older; the outputs are",
+    )
