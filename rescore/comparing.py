@@ -21,7 +21,7 @@ from rescore.config import (
     with_option,
 )
 from rescore.dataset import Dataset
-from rescore.deciding import decide
+from rescore.deciding import Decided, RepeatedTexts, decide
 from rescore.errors import OptionError, UserError, listed
 from rescore.features.models import parts_left_out
 from rescore.lms import LanguageModel, capabilities_of, single_specs
@@ -31,7 +31,7 @@ from rescore.options import OptionValues
 from rescore.pipeline import expand, score, tune
 from rescore.plan import Load, Plan, resolve
 from rescore.reports import comparison
-from rescore.reports.comparison import Entry
+from rescore.reports.comparison import Entry, text_values
 from rescore.reports.figures import baseline_of
 from rescore.reports.results import decision_title
 from rescore.scoring import OnProgress
@@ -93,14 +93,14 @@ class Varied:
             entry.check(value)
             checked(road, with_option(config, self.name, value))
 
-    def configs(self, config: RunConfig) -> Iterator[tuple[str, RunConfig]]:
-        """Yield the name of each value's row, and the settings of the row.
+    def configs(self, config: RunConfig) -> Iterator[tuple[float, RunConfig]]:
+        """Yield each value, and the settings of its row.
 
         Args:
             config: What is asked beside the option.
         """
         for value in self.values:
-            yield f"{self.name} {value:g}", with_option(config, self.name, value)
+            yield value, with_option(config, self.name, value)
 
 
 def compare(
@@ -222,6 +222,8 @@ class _Experiment:
     """Whether one of all models is left out."""
     config: RunConfig | None = None
     """The settings of this row; None for the settings of all rows."""
+    setting: float = 0.0
+    """The value of the option that is varied."""
 
 
 class _Experiments:
@@ -254,6 +256,7 @@ class _Experiments:
         self._plan = plan
         self._config = config
         self._progress = progress
+        self._repeated = RepeatedTexts()
 
     def _experiments(self) -> list[_Experiment]:
         """Return what is compared, in the order of the rows: without a model (for
@@ -263,8 +266,10 @@ class _Experiments:
         every = _readings(self._plan, self._config.lms)
         experiments = []
         if self._vary is not None:
-            for name, config in self._vary.configs(self._config):
-                experiments.append(_Experiment(name, every, config=config))
+            for value, config in self._vary.configs(self._config):
+                name = f"{self._vary.name} {value:g}"
+                one = _Experiment(name, every, config=config, setting=value)
+                experiments.append(one)
             return experiments
         if not self._plan.decision.is_best:
             experiments.append(_Experiment("", []))
@@ -315,9 +320,26 @@ class _Experiments:
             if one.ablation:
                 bonus = WORDS in self._plan.tuning.bonuses
             weights = self._tune(one.readings, bonus, one.config or self._config)
-            decided = decide(self._plan.metric, self._lists, weights)
-            name = self._title(one.name)
-            yield Entry(name, decided, weights.value, speed, one.ablation)
+            yield Entry(
+                name=self._title(one.name),
+                decided=self._decided(self._lists, weights),
+                dev=weights.value,
+                speed=speed,
+                ablation=one.ablation,
+                dev_others=self._on_dev(weights),
+                setting=one.setting,
+            )
+
+    def _decided(self, lists: Dataset, weights: Weights) -> Decided:
+        """Return lists with the text that weights choose for each."""
+        return decide(self._plan.metric, lists, weights, repeated=self._repeated)
+
+    def _on_dev(self, weights: Weights) -> dict[str, float]:
+        """Return the further metrics on dev, in percent, by name."""
+        others = self._plan.metrics[1:]
+        if not others:
+            return {}
+        return text_values(others, self._dev, self._decided(self._dev, weights).texts)
 
     def _score(self, reading: _Reading) -> float | None:
         """Add the columns of models to both sets, and return the hypotheses per second;

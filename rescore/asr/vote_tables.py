@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from rescore.asr.mixture import Mixture, system_texts
+from rescore.asr.vote_tuning import EQUAL_VOTES, equal_votes_with
 from rescore.deciding import Decided, decide
 from rescore.metrics import Metric
 from rescore.metrics.significance import ScoredTexts
@@ -18,8 +19,6 @@ from rescore.reports.summary import relative
 from rescore.styles import p_phrase
 from rescore.tuning import Weights
 
-EQUAL_VOTES = "equal votes"
-"""Name of the row of the same decision with equal votes of all systems."""
 TUNED_VOTES = "tuned votes"
 """Name of the row of the chosen texts if the votes of systems were tuned."""
 AGREED_VOTES = "votes by agreement"
@@ -39,6 +38,8 @@ class VoteRows:
             decided: The lists, and the text chosen for each.
         """
         self._by_equal = _by_equal_votes(metric, decided)
+        decisions = [weights.decision for weights in _deciding_weights(decided)]
+        self._equal_name = equal_votes_with(decisions)
         self._texts = decided.texts
         self._name = _name(decided.weights)
 
@@ -58,7 +59,7 @@ class VoteRows:
         if self._by_equal is not None:
             by_equal = figures.of(self._by_equal)
             against = None if self._by_equal == self._texts else chosen
-            result.equal_votes = figures.row(EQUAL_VOTES, by_equal, against)
+            result.equal_votes = figures.row(self._equal_name, by_equal, against)
 
 
 measured = VoteRows
@@ -71,13 +72,17 @@ def _by_equal_votes(metric: Metric | None, decided: Decided) -> list[str] | None
     if decided.weights.mixture is None:
         return None
     in_folds = decided.in_folds
-    deciding_weights = in_folds.weights if in_folds else [decided.weights]
-    if all(map(_has_equal_votes, deciding_weights)):
+    if all(map(_has_equal_votes, _deciding_weights(decided))):
         return decided.texts
     weights = _with_equal_votes(decided.weights)
     if in_folds is not None:
         in_folds = in_folds.changed(_with_equal_votes)
     return decide(metric, decided.lists, weights, in_folds).texts
+
+
+def _deciding_weights(decided: Decided) -> Sequence[Weights]:
+    """Return the weights that decided: of each fold, or of all lists."""
+    return decided.in_folds.weights if decided.in_folds else [decided.weights]
 
 
 def _has_equal_votes(weights: Weights) -> bool:

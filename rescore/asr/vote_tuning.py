@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -46,6 +46,32 @@ LEAST_RATE = 0.1
 """The least error rate that votes are made of, in percent: a system without an error
 does not decide alone.
 """
+EQUAL_VOTES = "equal votes"
+"""The beginning of the name of the row of equal votes of all systems."""
+
+
+def equal_votes_with(decisions: Iterable[Decision]) -> str:
+    """Return how tables name equal votes: with the options of the decision, which
+    tuning may change, such as `equal votes (no word 1)`.
+
+    Args:
+        decisions: The decision of all lists, or of each fold.
+    """
+    told = {_told(decision) for decision in decisions}
+    options = "options tuned in each fold"
+    if len(told) == 1:
+        (options,) = told
+    return f"{EQUAL_VOTES} ({options})" if options else EQUAL_VOTES
+
+
+def _told(decision: Decision) -> str:
+    """Return the options that differ from what several systems have without tuning."""
+    varied = decision.rule.varied
+    settings = {}
+    for name, value in decision.settings.items():
+        if name not in varied or value != varied[name][0]:
+            settings[name] = value
+    return ", ".join(replace(decision, settings=settings).told)
 
 
 def tune_with_votes(
@@ -278,7 +304,8 @@ class _VoteTuner:
                 rows.append([name, *shown, f"{votes[name]:.2g}"])
         equal_vote = replace(self._equal_vote, decision=voting.decision)
         equal = self._rate_of(equal_vote, chooser)
-        rows.append(["equal votes", self._shown(equal), "", ""])
+        name = equal_votes_with([voting.decision])
+        rows.append([name, self._shown(equal), "", ""])
         rows.append(["tuned votes", self._shown(_rate(self._metric, together)), "", ""])
         table = text(rows)
         if len(self.systems) > 1:

@@ -101,7 +101,8 @@ class Regression(Declared):
     )
     renamed: tuple[str, ...] = option(
         (),
-        "An output of the golden file has another name now. May be repeated.",
+        "An output or a system of the golden file has another name now. May be"
+        " repeated.",
         metavar="OLD=NEW",
     )
 
@@ -145,12 +146,13 @@ def check_command(own: Regression) -> int:
     golden = read_outputs(golden_path)
     new_names = own.new_names()
     if golden is None:
-        if new_names:
+        expected = read(golden_path)
+        if new_names and not expected.metrics[0].systems:
             raise OptionError(
-                f"--renamed names outputs of `rescore eval`, and {golden_path} is no"
-                " file of `rescore eval --report`; leave out --renamed"
+                f"--renamed names outputs of `rescore eval` or systems, and"
+                f" {golden_path} has none; leave out --renamed"
             )
-        findings = compare(read(golden_path), read(path), own.tolerance)
+        findings = compare(expected, read(path), own.tolerance, new_names)
     else:
         outputs = read_outputs(path)
         if outputs is None:

@@ -241,6 +241,12 @@ class Decision:
                 differing[name] = text
         return differing
 
+    @property
+    def told(self) -> list[str]:
+        """The options that differ from their usual values, in words: `no word 1`."""
+        options = self.for_signature.items()
+        return [f"{name.replace('-', ' ')} {value}" for name, value in options]
+
     def completed_by(self, former: Decision) -> Decision:
         """Return the decision with the scale and the options that it lacks.
 

@@ -17,6 +17,16 @@ Fields = Mapping[str, str]
 LONGEST = 100
 """Characters of the value of a field at most; a longer text is no name of a group."""
 
+NAMES_OF_GROUPS = (
+    *("speaker", "speaker_id", "speaker_name", "spk", "spk_id"),
+    *("session", "session_id"),
+    *("gender", "sex", "age", "age_group", "accent", "dialect", "region", "locale"),
+)
+"""Usual columns of groups of utterances, for --by. Numbers in them are names of groups,
+not scores; only --field makes such a column a column of scores. `channel` is not here:
+it is a column of scores of --respell.
+"""
+
 
 class TextOfUtterance(NamedTuple):
     """What a file of references or source texts says of an utterance."""

@@ -14,7 +14,7 @@ from typing import IO, Any
 from rescore.columns import FROM_FILE, RANK, SUM, Column, Role, reserved_columns
 from rescore.errors import UserError, counted, listed
 from rescore.files import opened
-from rescore.formats.fields import TextOfUtterance, fields_of
+from rescore.formats.fields import NAMES_OF_GROUPS, TextOfUtterance, fields_of
 from rescore.formats.objects import COMMAS, TABS, Delimited, Object
 from rescore.formats.records import GENERIC, RecordReader, text_of
 from rescore.formats.roles import (
@@ -363,12 +363,13 @@ class _Cells(RecordReader):
         )
         self._is_numeric: dict[str, bool] = {}
         """Whether a further column holds numbers: its first cell that is not empty
-        decides. A number may be the name of a system.
+        decides. A number may be the name of a system, or of a group of utterances.
         """
         self._texts: list[str] = []
         """The further columns that hold no numbers."""
         for name, (key, _) in self._more.items():
-            if key.lower() in NAMES_OF_SYSTEMS and name not in self.named.columns:
+            is_name = key.strip().lower() in (*NAMES_OF_SYSTEMS, *NAMES_OF_GROUPS)
+            if is_name and name not in self.named.columns:
                 self._is_numeric[name] = False
                 self._texts.append(key)
 

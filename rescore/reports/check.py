@@ -60,23 +60,42 @@ class Finding:
         return self.verdict in ("worse", "differs")
 
 
-def compare(golden: Record, now: Record, tolerance: float) -> list[Finding]:
+def compare(
+    golden: Record,
+    now: Record,
+    tolerance: float,
+    renamed: Mapping[str, str] | None = None,
+) -> list[Finding]:
     """Return the comparison of the figures, counts and signatures of two results.
 
     Args:
         golden: The results that are right.
         now: The results to check.
         tolerance: Percentage points by which a figure may be worse.
+        renamed: The new name of each system that has another name in the golden
+            results.
+
+    Raises:
+        UserError: No system has a name in `renamed`.
     """
+    new_names = renamed or {}
+    for old_name, new_name in new_names.items():
+        _check_name(old_name, _systems_of(golden), "the golden file")
+        _check_name(new_name, _systems_of(now), "the results")
     measured = {figures.metric: figures for figures in now.metrics}
     pairs = []
     for old in golden.metrics:
         if old.metric in measured:
             pairs.append((old, measured[old.metric]))
-    findings = list(_figures(golden, pairs, tolerance))
+    findings = list(_figures(golden, pairs, tolerance, new_names))
     findings += _dev_figures(golden, now, tolerance)
     findings += _settings(golden, now, pairs)
     return findings
+
+
+def _systems_of(results: Record) -> list[str]:
+    """Return the names of the systems of results."""
+    return [row.name for row in results.metrics[0].systems]
 
 
 def compare_reports(
@@ -305,6 +324,7 @@ def _figures(
     golden: Record,
     pairs: Sequence[tuple[MetricResult, MetricResult]],
     tolerance: float,
+    renamed: Mapping[str, str],
 ) -> Iterator[Finding]:
     """Yield the comparison of each figure of the metrics that both results have."""
     for old, new in pairs:
@@ -317,6 +337,41 @@ def _figures(
                 old.higher_is_better,
                 tolerance,
             )
+        yield from _systems(old, new, prefix, tolerance, renamed)
+
+
+def _systems(
+    old: MetricResult,
+    new: MetricResult,
+    prefix: str,
+    tolerance: float,
+    renamed: Mapping[str, str],
+) -> Iterator[Finding]:
+    """Yield the comparison of each system alone, by its name, if the golden results
+    have systems.
+
+    Args:
+        old: The golden figures of a metric.
+        new: The figures of today.
+        prefix: The beginning of the names of figures of the metric.
+        tolerance: Percentage points by which a figure may be worse.
+        renamed: The new names of systems.
+    """
+    if not old.systems:
+        return
+    rest = {row.name: row for row in new.systems}
+    for before in old.systems:
+        name = f"{prefix}systems.{before.name}"
+        after = rest.pop(renamed.get(before.name, before.name), None)
+        if after is None:
+            was = figure(before.value)
+            yield Finding(name, was, "missing", "differs", note="no such system")
+            continue
+        yield _moved(name, before.value, after.value, old.higher_is_better, tolerance)
+    for row in rest.values():
+        name = f"{prefix}systems.{row.name}"
+        value = figure(row.value)
+        yield Finding(name, "missing", value, "changed", note="not in the golden file")
 
 
 def _dev_figures(golden: Record, now: Record, tolerance: float) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from rescore.columns import FIRST_PASS, WORDS, units
@@ -57,6 +58,8 @@ BOLD = ("markdown", "latex")
 """Styles in which the best figures are bold."""
 JSON = "json"
 """Beside `STYLES`: all figures, in full precision."""
+NO_FIGURES: Mapping[str, float] = MappingProxyType({})
+"""The further metrics of a comparison that has a single metric."""
 
 
 @dataclass(slots=True)
@@ -73,6 +76,8 @@ class Compared(MeasuredRow):
     """Hypotheses scored a second; None where scores were looked up."""
     others: dict[str, float] = field(default_factory=dict)
     """Further metrics on test, in percent, by name."""
+    dev_others: dict[str, float] = field(default_factory=dict)
+    """Further metrics on dev, in percent, by name."""
     against: str = FIRST
     """The name of the row that the p-value compares with: the first pass, or all models
     where one is left out.
@@ -81,6 +86,8 @@ class Compared(MeasuredRow):
     """Origins of hypotheses that may not win."""
     notes: list[str] = field(default_factory=list)
     """Why weights are 0."""
+    setting: float = 0.0
+    """The value of the option whose values the rows have; 0 if rows are models."""
     is_best: bool = False
     """Whether the value is the best one of all rows, or does not differ significantly
     from it.
@@ -111,6 +118,8 @@ class Comparison:
     """Of the first pass."""
     others: dict[str, float] = field(default_factory=dict)
     """Further metrics of the first pass on test, in percent, by name."""
+    dev_others: dict[str, float] = field(default_factory=dict)
+    """Further metrics of the first pass on dev, in percent, by name."""
     first_interval: tuple[float, float] | None = None
     """95 % confidence interval of the first pass on test, in percent."""
     first_p_value: float | None = None
@@ -135,7 +144,7 @@ class Comparison:
             f" {self.dev_source}; p against the {self._compared_with}"
         )
         if self.varied:
-            about += f"; best on dev: {self._best_on_dev}"
+            about += f"; {self._best_on_dev}"
         if without:
             about += "; rows `without MODEL` have p against all models"
         return about + (
@@ -146,10 +155,17 @@ class Comparison:
 
     @property
     def _best_on_dev(self) -> str:
-        """The names of the rows with the best figure on dev."""
+        """The row with the best figure on dev; of equal rows, the smallest value."""
         values = [row.dev for row in self.rows]
         best = max(values) if self.higher_is_better else min(values)
-        return ", ".join(row.name for row in self.rows if row.dev == best)
+        tied = [row for row in self.rows if row.dev == best]
+        if len(tied) == 1:
+            return f"best on dev: {tied[0].name}"
+        smallest = min(tied, key=lambda row: row.setting)
+        return (
+            f"best on dev: {smallest.name} (the smallest of {len(tied)} values with"
+            f" equal dev {self.metric})"
+        )
 
     @property
     def p_header(self) -> str:
@@ -240,6 +256,10 @@ class Entry(NamedTuple):
     """Whether a model is left out of all models together: the row is compared with the
     row of all models, and no other row with it.
     """
+    dev_others: Mapping[str, float] = NO_FIGURES
+    """Further metrics on dev, in percent, by name."""
+    setting: float = 0.0
+    """The value of the option whose values the entries have."""
 
 
 def compare(
@@ -280,6 +300,7 @@ def compare(
     first = figures.of(first_pass(lists).texts)
     dev_first = dev_figures.of(first_pass(dev).texts)
     first_texts = [text.text for text in first]
+    dev_texts = [text.text for text in dev_first]
     result = Comparison(
         metric=metric.name,
         higher_is_better=metric.higher_is_better,
@@ -292,7 +313,8 @@ def compare(
         first_pass=figures.value(first),
         dev_first_pass=dev_figures.value(dev_first),
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
-        others={each.name: text_value(each, lists, first_texts) for each in also},
+        others=text_values(also, lists, first_texts),
+        dev_others=text_values(also, dev, dev_texts),
         first_interval=figures.row(FIRST, first).interval,
         baseline=baseline_of(bool(figures.systems)),
         against=against,
@@ -307,10 +329,7 @@ def compare(
         row = _compared(entry, measured, result)
         weights = entry.decided.weights
         row.signature = str(sign(metric, entry.decided.lists, weights, test=test))
-        for each in also:
-            row.others[each.name] = text_value(
-                each, entry.decided.lists, entry.decided.texts
-            )
+        row.others = text_values(also, entry.decided.lists, entry.decided.texts)
         if entry.ablation:
             row.against = together
         else:
@@ -325,6 +344,19 @@ def compare(
             rows[name] = [chosen.text for chosen in choice]
         result.groups = grouped(by, [metric], lists, rows)
     return result
+
+
+def text_values(
+    metrics: Iterable[Metric], lists: Dataset, texts: Sequence[str]
+) -> dict[str, float]:
+    """Return the value of each metric, in percent, by the name of the metric.
+
+    Args:
+        metrics: The metrics.
+        lists: Lists with references.
+        texts: The text that is chosen from each list.
+    """
+    return {each.name: text_value(each, lists, texts) for each in metrics}
 
 
 def _add_p_values(
@@ -374,6 +406,8 @@ def _compared(entry: Entry, measured: MeasuredRow, result: Comparison) -> Compar
     row.weights = entry.decided.weights.weights
     row.excluded = entry.decided.weights.sorted_excluded
     row.dev = entry.dev
+    row.dev_others = dict(entry.dev_others)
+    row.setting = entry.setting
     row.speed = entry.speed
     row.against = result.baseline
     if result.first_pass and math.isfinite(result.first_pass):
@@ -437,28 +471,38 @@ def _records(comparison: Comparison) -> list[dict[str, Any]]:
     dev = f"dev {comparison.metric}"
     test = comparison.metric
     last = ("relative gain %", "p", "hyp/s")
-    none = dict.fromkeys((*comparison.others, *last))
+    none = dict.fromkeys(last)
+    no_others = dict.fromkeys(comparison.others)
     oracle = {
         "name": ORACLE,
         "weight": "",
         dev: comparison.dev_oracle,
+        **_on_dev(no_others),
         test: comparison.oracle,
+        **no_others,
     }
     first = {
         "name": comparison.baseline,
         "weight": "",
         dev: comparison.dev_first_pass,
+        **_on_dev(comparison.dev_others),
         test: comparison.first_pass,
+        **comparison.others,
     }
-    of_first = none | comparison.others | {"p": comparison.first_p_value}
+    of_first = none | {"p": comparison.first_p_value}
     rows: list[dict[str, Any]] = [oracle | none, first | of_first]
     for row in comparison.rows:
         record = {"name": row.name, "weight": _weight(row), dev: row.dev}
-        record |= {test: row.value, **row.others}
+        record |= {**_on_dev(row.dev_others), test: row.value, **row.others}
         rows.append(
             record | dict(zip(last, (row.gain, row.p_value, row.speed), strict=True))
         )
     return rows
+
+
+def _on_dev(others: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Return further metrics under the heads of their columns for dev."""
+    return {f"dev {name}": value for name, value in others.items()}
 
 
 def _weight(row: Compared) -> str:
@@ -501,15 +545,16 @@ def _cells(
         per_second = "" if speed is None else f"{speed:,.0f}"
         rows.append([name, weights, *values, change, p_value(p), per_second])
     as_good = [row.name for row in comparison.rows if row.is_best]
-    mark_best(rows[3:], 3, comparison.higher_is_better, as_good)
+    place = head.index(comparison.metric) + 1
+    mark_best(rows[3:], place, comparison.higher_is_better, as_good)
     if shown.intervals:
         of_rows = [row.interval for row in comparison.rows]
         for row, interval in zip(
             rows[2:], [comparison.first_interval, *of_rows], strict=True
         ):
-            row.insert(4, interval_cell(interval))
-        rows[0].insert(4, "95 % CI")
-        rows[1].insert(4, "")
+            row.insert(place + 1, interval_cell(interval))
+        rows[0].insert(place + 1, "95 % CI")
+        rows[1].insert(place + 1, "")
     if shown.oracle is False:
         del rows[1]
     if marked and not any(row[-1] for row in rows[1:]):  # scores of the cache

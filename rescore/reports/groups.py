@@ -101,14 +101,20 @@ def labels(by: str, lists: Dataset) -> list[str]:
         lists: The lists.
 
     Raises:
-        UserError: No list has the field; the file has no group of any utterance; the
-            expression is invalid, has no group, or does not match an id.
+        UserError: No list has the field, or it is a column of scores; the file has no
+            group of any utterance; the expression is invalid, has no group, or does not
+            match an id.
     """
     if of_field := labels_of_field(lists, by):
         return of_field
     ids = [nbest.id for nbest in lists]
     if isfile(by):  # noqa: PTH113 (pathlib raises an error for a long expression)
         return _of_file(by, ids)
+    if any(by in nbest.column_names for nbest in lists):
+        raise UserError(
+            f"--by {by}: {by} was read as a column of scores, as it has numbers; give"
+            " --by FILE, a file with an id and its group in each line"
+        )
     if by == SPEAKERS:
         return groups_of_ids(ids, SPEAKER, "--by speaker")
     if _NAME.fullmatch(by):

@@ -249,7 +249,8 @@ def espnet(
     """Return the cells of a table for each metric, with a row for each output.
 
     Error rates are in percent of the words or characters of the references. The first
-    pass of each test set stands once, above its reranked outputs.
+    pass of each test set stands once, above its reranked outputs; the systems whose
+    lists were combined stand above it.
 
     Args:
         results: The results.
@@ -270,6 +271,9 @@ def espnet(
             key = (run.dataset, figures.metric, figures.first_pass, run.ref_words)
             if key not in with_first_pass:
                 with_first_pass.add(key)
+                for system in figures.systems:
+                    alone = _figures(system, run.utterances, shown)
+                    rows.append([f"{run.dataset}, {system.name}", *alone, ""])
                 name = f"{run.dataset}, {first.name}"
                 rows.append([name, *_figures(first, run.utterances, shown), ""])
                 if shown.oracle and ORACLE in figures.counts:

@@ -191,9 +191,7 @@ def change_of(number: int, baseline: str) -> str:
 def _decision(results: Record) -> Iterator[str]:
     """Yield the decision with its options and its scale, where it has any."""
     decision = results.choice.decision
-    how = []
-    for name, value in decision.for_signature.items():
-        how.append(f"{name.replace('-', ' ')} {value}")
+    how = decision.told
     if decision.scale is not None:
         how.append(f"posteriors exp({decision.scale:.4g} * score)")
     if how:

@@ -334,7 +334,7 @@ def test_compare_translations(
     assert "p against the first pass\n" in done.stdout
     assert (tmp_path / "t.csv").read_text().splitlines()[
         0
-    ] == ",weight,dev BLEU,BLEU,chrF,relative gain %,p,hyp/s"
+    ] == ",weight,dev BLEU,dev chrF,BLEU,chrF,relative gain %,p,hyp/s"
     assert (
         rescore("mt.json", "--dev", "mt.json", *lms, "--report", "r.json").returncode
         == 0

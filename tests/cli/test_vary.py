@@ -91,3 +91,35 @@ def test_several_metrics_are_columns(rescore: Run, lists: Path) -> None:
     done = rescore(*command, "boost=0,1", *metrics)
     assert done.returncode == 0 and "BWER" in done.stdout, done.stderr
     assert "boost 1" in done.stdout and "+1.00 a listed word" in done.stdout
+
+
+def test_dev_has_a_column_for_each_metric(
+    lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(lists.parent)
+    read = api.read(lists)
+    table = api.compare(
+        *(read, read, letters),
+        vary=("boost", [0, 1]),
+        metrics=["wer", "bwer", "uwer"],
+        words="words",
+        bagging=False,
+    )
+    head = table.table("csv").splitlines()[0]
+    assert head.startswith(",weight,dev WER,dev BWER,dev UWER,WER,BWER,UWER,")
+    assert table.dev_others == table.others, "test and dev are the same lists"
+    for row in table.rows:
+        assert row.dev_others == row.others and row.others.keys() == {"BWER", "UWER"}
+        assert row.dev == row.value
+
+
+def test_of_equal_values_the_smallest_is_best(
+    lists: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(lists.parent)
+    (lists.parent / "none").write_text("zebra\n", encoding="utf-8")
+    read = api.read(lists)
+    values = [2, 0.5, 1]
+    table = api.compare(read, read, letters, vary=("boost", values), words="none")
+    tie = "(the smallest of 3 values with equal dev WER)"
+    assert f"best on dev: boost 0.5 {tie}" in table.about

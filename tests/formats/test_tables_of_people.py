@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from rescore import formats
+from rescore import api, formats
 from rescore.errors import UserError
+from rescore.formats.fields import NAMES_OF_GROUPS
 from rescore.formats.roles import NAMES_OF_SYSTEMS, KeysOfRoles
 from rescore.formats.shapes import records
 from rescore.formats.source import ReadOptions
+from rescore.reports.groups import labels
 from tests.conftest import ROOT, Run, assert_one_line_error
 
 
@@ -507,3 +509,24 @@ def test_a_number_may_name_a_system(rescore: Run) -> None:
     assert "eval or combine with --field system=backend" in done.stderr
     done = rescore("eval", "s.csv", "--field", "system=backend")
     assert done.returncode == 0 and "columns" not in done.stderr
+
+
+@pytest.mark.parametrize("name", [*NAMES_OF_GROUPS, " Speaker"])
+@pytest.mark.parametrize("ending", ["csv", "tsv"])
+def test_numbers_of_groups_are_names(name: str, ending: str, tmp_path: Path) -> None:
+    """A number in a column of speakers, ages, ... is the name of a group, as it stands
+    in the file; with --field it is a score.
+    """
+    rows = [("id", name, "text", "score"), ("u-1", "07", "a", "-1")]
+    rows += [("u-1", "07", "b", "-2"), ("u-2", "7", "a", "-1")]
+    between = {"csv": ",", "tsv": "\t"}[ending]
+    path = tmp_path / f"l.{ending}"
+    path.write_text("".join(between.join(row) + "\n" for row in rows))
+    lists = api.read(path)
+    assert [nbest.fields for nbest in lists] == [{name: "07"}, {name: "7"}]
+    assert labels(name, lists) == ["07", "7"]
+    assert lists[0].column_names == ["s2s"]
+    asked = api.read(path, field={"age_score": name})
+    assert asked[0].column_names == ["s2s", "age_score"]
+    with pytest.raises(UserError, match="age_score was read as a column of scores"):
+        labels("age_score", asked)

@@ -287,6 +287,7 @@ def test_the_page_and_the_report_have_the_groups(folder: Path) -> None:
     ("by", "said"),
     {
         "dialect": "no list has this field (found: accent)",
+        "s2s": "s2s was read as a column of scores",
         "^s": "the expression has no group",
         "(x)": "does not match it",
         "(": "is not a regular expression",

@@ -93,7 +93,9 @@ def check_figures(printed: str) -> None:
 def test_each_row_is_what_its_name_says(decision: str, road: str) -> None:
     record = measured(f"run lists.jsonl --decide {decision} {ROADS[road]}")
     last = road.removesuffix(" of folds")
-    expected = [*SYSTEMS, "mixture", "oracle", *dict.fromkeys(["equal votes", last])]
+    equal = record["equal_votes"]
+    votes = [last] if equal is None else [equal["name"], last]
+    expected = [*SYSTEMS, "mixture", "oracle", *votes]
     assert names_of(record["printed"]) == expected
     check_figures(record["printed"])
     for row in record["systems"]:
@@ -102,10 +104,17 @@ def test_each_row_is_what_its_name_says(decision: str, road: str) -> None:
     assert record["best_system"]["value"] == min(
         row["value"] for row in record["systems"]
     )
-    equal = record["equal_votes"]
     if road == "equal votes":
         assert equal is None
         return
+    name, _, options = equal["name"].partition(" (")
+    assert name == "equal votes"
+    assert not options or (decision == "rover" and "tuned" in road)
+    if "no word" in options:
+        factor = options.removeprefix("no word ").removesuffix(")")
+        asked = f"--decide {decision} --votes equal --no-word {factor}"
+        again = measured(f"run lists.jsonl {asked}")
+        assert equal["value"] == again["reranked"]
     if road == "votes by agreement":
         again = measured(f"run lists.jsonl --decide {decision} --votes equal")
         assert equal["value"] == again["reranked"]

@@ -1,0 +1,118 @@
+"""Results files of lists that several systems wrote: `report` shows each system that
+`run` shows, and `check` compares each of them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rescore import formats
+from rescore.asr.systems import combined
+from rescore.nbest import Hypothesis, NbestList
+from tests.conftest import Run, assert_one_line_error
+
+SYSTEMS = {"good": "an old owl", "fair": "an old", "poor": "an"}
+UTTERANCES = 4
+Values = dict[str, Any]
+
+
+@pytest.fixture
+def results(rescore: Run, tmp_path: Path) -> Values:
+    """The results file of a run over lists of three systems, under two metrics."""
+    every = {}
+    for name, text in SYSTEMS.items():
+        every[name] = [
+            NbestList(f"u{number}", [Hypothesis(text, {"s2s": 0.0})], ("an old owl",))
+            for number in range(UTTERANCES)
+        ]
+    formats.write(combined(every), str(tmp_path / "l.jsonl"))
+    done = rescore(
+        *("run", "l.jsonl", "--decide", "rover", "--metric", "wer", "--metric", "cer"),
+        *("--report", "r.json"),
+    )
+    assert done.returncode == 0, done.stderr
+    values: Values = json.loads((tmp_path / "r.json").read_text())
+    return values
+
+
+def test_report_has_the_rows_of_the_systems(rescore: Run, results: Values) -> None:
+    table = rescore("report", "r.json", "r.json", "--style", "csv").stdout
+    for metric in results["metrics"]:
+        for row in metric["systems"]:
+            line = f'"l, {row["name"]}",{UTTERANCES},'
+            found = [each for each in table.splitlines() if each.startswith(line)]
+            values = [each.split(",")[8] for each in found]
+            assert f"{row['value']:.2f}" in values
+            assert len(found) == len(results["metrics"]), "once a metric"
+
+
+def system(values: Values, metric: int = 0) -> Values:
+    """Return the second system under a metric."""
+    row: Values = values["metrics"][metric]["systems"][1]
+    return row
+
+
+def renamed(values: Values) -> None:
+    system(values)["name"] = "new"
+
+
+def without_systems(values: Values) -> None:
+    for metric in values["metrics"]:
+        del metric["systems"]
+
+
+def raised(values: Values) -> None:
+    system(values)["value"] -= 1
+
+
+def lowered(values: Values) -> None:
+    system(values)["value"] += 1
+
+
+def raised_cer(values: Values) -> None:
+    system(values, metric=1)["value"] -= 1
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        (dict, "passed\n"),
+        (without_systems, "passed\n"),
+        (lowered, "passed; better than golden in systems.fair: "),
+        (raised, "FAILED: systems.fair\n"),
+        (raised_cer, "FAILED: CER.systems.fair\n"),
+        (renamed, "FAILED: systems.new\n"),
+    ],
+)
+def test_check_compares_each_system(
+    change: Callable[[Values], object],
+    verdict: str,
+    rescore: Run,
+    results: Values,
+    tmp_path: Path,
+) -> None:
+    """A golden file is changed; without systems it is read as before."""
+    change(results)
+    (tmp_path / "golden.json").write_text(json.dumps(results))
+    done = rescore("check", "r.json", "--golden", "golden.json")
+    assert verdict in done.stdout, done.stdout
+    assert done.returncode == int("FAILED" in verdict)
+    assert done.stdout.count("not in the golden file") == int(change is renamed)
+
+
+def test_a_system_has_a_new_name(rescore: Run, results: Values, tmp_path: Path) -> None:
+    for metric in results["metrics"]:
+        metric["systems"][1]["name"] = "old"
+    (tmp_path / "golden.json").write_text(json.dumps(results))
+    command = ("check", "r.json", "--golden", "golden.json", "--renamed")
+    done = rescore(*command, "old=fair")
+    assert done.returncode == 0 and "systems.old" in done.stdout, done.stdout
+    assert_one_line_error(
+        rescore(*command, "older=fair"),
+        "--renamed: no output in the golden file is called older; the outputs are",
+    )
