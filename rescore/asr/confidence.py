@@ -43,6 +43,13 @@ Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 
+DIGITS = 12
+"""Decimal places of sums of posteriors. A word that all hypotheses have is certain in
+each list; without rounding, its sum may be 1 or just below, on another level of the
+calibration.
+"""
+
+
 class DecidedWord(NamedTuple):
     """A word of a decided text."""
 
@@ -71,16 +78,18 @@ class ConfusionNetwork:
             scores: Combined scores of shape (hypotheses,), natural log.
             normaliser: Says which words are the same.
         """
+        order = _best_first(hypotheses, scores)
         self.text = text
-        self.scores = scores
+        self.scores = scores[order]
+        """Combined scores, the best first."""
         self.words: list[str] = []
         pieces = pieces_of(text, normaliser)
         for piece in pieces:
             self.words += piece.written
         own = tokens_of(text, normaliser)
         self._same = np.zeros((len(hypotheses), len(self.words)))
-        for row, hypothesis in zip(self._same, hypotheses, strict=True):
-            same = _in_place(own, tokens_of(hypothesis, normaliser))
+        for row, place in zip(self._same, order, strict=True):
+            same = _in_place(own, tokens_of(hypotheses[place], normaliser))
             row[:] = _of_written(pieces, same)
 
     def confidences(self, scale: float) -> Floats:
@@ -94,7 +103,20 @@ class ConfusionNetwork:
             Confidences of shape (words,).
         """
         sums = posteriors([self.scores], scale)[0] @ self._same
-        return np.asarray(np.minimum(sums, 1.0))
+        return np.asarray(np.minimum(sums.round(DIGITS), 1.0))
+
+
+def _best_first(hypotheses: Sequence[str], scores: Floats) -> list[int]:
+    """Return the places of hypotheses in an order that does not depend on the file, for
+    sums that do not, either: by score, then by text. Impossible hypotheses keep their
+    order: the first of them may be the choice.
+    """
+
+    def rank(place: int) -> tuple[float, str]:
+        is_possible = scores[place] > -math.inf
+        return -scores[place], hypotheses[place] if is_possible else ""
+
+    return sorted(range(len(hypotheses)), key=rank)
 
 
 def _in_place(words: Sequence[str], others: Sequence[str]) -> list[bool]:

@@ -122,6 +122,11 @@ class File(NamedTuple):
             return False
         return all(piece.name == self.stem for piece in self.pieces)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the file has lines without ids, and no form tells what they are."""
+        return self.first is not None and self.is_unnamed
+
     def with_ids_once(self) -> File:
         """Return the file; first words that begin several lines are no ids."""
         if len({piece.name for piece in self.by_id}) < len(self.by_id):

@@ -169,6 +169,8 @@ def read_systems(
     strict: bool = False,
     references: Sequence[str | Path] = (),
     options: ReadOptions | None = None,
+    *,
+    detected: bool = False,
 ) -> list[dict[str, Recording]]:
     """Return the recordings of each system by name.
 
@@ -182,10 +184,12 @@ def read_systems(
         strict: Whether warnings about the input are errors.
         references: Further files or folders, which follow in the result.
         options: The options of formats, for the JSON of systems; None for the defaults.
+        detected: Whether nobody but `are_whole` says that these are recordings.
 
     Raises:
         UserError: A file is damaged, or a system has no recording, or has a recording
-            in two files.
+            in two files, or a text that was detected as a recording looks like lines of
+            utterances.
     """
     options = options or ReadOptions()
     warnings = InputWarnings(strict)
@@ -202,6 +206,8 @@ def read_systems(
             files = [file._replace(in_folder=True) for file in files]
         systems.append(files)
     systems = _identified(systems)
+    if detected:
+        _tell_lines(paths[: len(outputs)], systems)
     names: set[str] = set()
     for files in systems:
         names |= {piece.name for piece in _pieces_of(files) if not piece.is_id}
@@ -224,6 +230,40 @@ def read_systems(
                 " SRT, VTT, JSON, trn or text"
             )
     return every
+
+
+def _tell_lines(paths: Sequence[str | Path], systems: Sequence[Sequence[File]]) -> None:
+    """Log that texts are whole recordings because their numbers of lines differ, if
+    all systems are such texts, in files that can be read twice.
+
+    Args:
+        paths: The output of each system.
+        systems: The files of each system.
+
+    Raises:
+        UserError: Most texts have the same number of lines, several each: these are
+            probably utterances, and another text lacks lines or has too many.
+    """
+    numbers: dict[str, int] = {}
+    for path, files in zip(paths, systems, strict=False):
+        source = Source(path)
+        if not source.is_regular or not all(file.is_plain for file in files):
+            return
+        numbers[source.name] = sum(1 for _ in source.lines())
+    ((common, texts),) = Counter(numbers.values()).most_common(1)
+    if 2 * texts > len(numbers) and min(numbers.values()) > 1:
+        place = next(place for place in numbers if numbers[place] != common)
+        raise UserError(
+            f"{place}: {numbers[place]:,} lines, where {texts} of {len(numbers)}"
+            f" outputs have {common:,}; give a line for each utterance, also an empty"
+            " line, or ids; if the outputs are whole recordings, give --whole"
+        )
+    log.info(
+        "the outputs have different numbers of lines (%s to %s): they are read as whole"
+        " recordings; utterances need the same lines in all outputs, or ids",
+        f"{min(numbers.values()):,}",
+        f"{max(numbers.values()):,}",
+    )
 
 
 def _check_options(outputs: Iterable[Sequence[Source]], options: ReadOptions) -> None:

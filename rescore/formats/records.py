@@ -56,8 +56,8 @@ from rescore.formats.source import (
     Source,
 )
 from rescore.formats.text import json_number, rank_of
-from rescore.formats.understood import WORDS
-from rescore.formats.wide import left_scores, numbered
+from rescore.formats.understood import WORDS, tell_empty
+from rescore.formats.wide import are_empty, left_scores, numbered
 from rescore.ids import part_of
 
 GENERIC = "json"
@@ -65,11 +65,6 @@ GENERIC = "json"
 WITHOUT_TEXTS = InputProblem(
     "has no text in its columns of hypotheses",
     "have no text in their columns of hypotheses",
-    "; read as an empty text",
-)
-EMPTY_CELL = InputProblem(
-    "is nothing, before a text in a later column",
-    "are nothing, before a text in a later column",
     "; read as an empty text",
 )
 
@@ -297,6 +292,8 @@ class RecordReader:
         self._repeated: _Repeated | None = None
         self._system = options.system
         self._asks_scores = True
+        self._empty = 0
+        """The keys that have no hypothesis, in records that have one in another key."""
         named.check_systems(options.system)
 
     def all_rows(self, objects: Iterable[Object]) -> Iterator[Row]:
@@ -315,6 +312,8 @@ class RecordReader:
             yield from self.rows(record)
         if self._repeated is not None:
             self._repeated.tell(self._warnings, self._name)
+        if self._empty:
+            tell_empty(self._name, self._empty)
 
     def _of_system(self, objects: Iterable[Object]) -> Iterator[Object]:
         """Yield the records of the system that is read, with numbers of their own, as
@@ -391,27 +390,22 @@ class RecordReader:
         self, value: dict[str, Any], roles: Roles, number: int, place: str
     ) -> list[Row]:
         """Return the hypotheses of a record that has a key for each. A key without a
-        text or score is no hypothesis, unless the keys alone give the rank and a later
-        key has a text: then it is an empty text.
+        text and without a score is no hypothesis. A record without hypotheses is a
+        silence: an empty text.
 
         Raises:
             UserError: A value is no text.
         """
         rows = []
-        keys = list(roles.wide)
-        if self._asks_scores and keys[0][1] is None:
-            for problem in left_scores(keys, value, self.named.every):
+        if self._asks_scores and roles.wide[0][1] is None:
+            for problem in left_scores(roles.wide, value, self.named.every):
                 self._warnings.add("file", problem, self._name)
             self._asks_scores = False
-        while keys and _is_nothing(value, *keys[-1]):
-            keys.pop()
-        for key, score in keys:
+        for key, score in roles.wide:
+            cells = [key] if score is None else [key, score.key]
+            if are_empty(map(value.get, cells)):
+                continue
             text = value.get(key)
-            if _is_nothing(value, key, score):
-                if score is not None:
-                    continue
-                text = ""
-                self._warnings.add("text", EMPTY_CELL, f"{place}, {key}")
             row = Row("", place)
             if text is not None and not isinstance(text, str):
                 raise UserError(
@@ -421,7 +415,9 @@ class RecordReader:
             entry = {**value, key: self._text(text, place)}
             self._fill(row, entry, key, score, ())
             rows.append(row)
-        if not rows:
+        if rows:
+            self._empty += len(roles.wide) - len(rows)
+        else:
             self._warnings.add("row", WITHOUT_TEXTS, place)
             rows.append(Row("", place, ""))
         return self._one_list(value, rows, self._about(value, roles, number, place))
@@ -662,12 +658,6 @@ class _Repeated:
             if 1 < len(seen) <= self._rows / 2:
                 warnings.add("file", _ungrouped(name, self._rows), place)
                 return
-
-
-def _is_nothing(value: Mapping[str, Any], key: str, score: Signed | None) -> bool:
-    """Return whether a record has neither a text nor its score."""
-    names = [key] if score is None else [key, score.key]
-    return all(value.get(name) in (None, "") for name in names)
 
 
 def _ungrouped(column: str, rows: int) -> InputProblem:

@@ -180,6 +180,18 @@ def tell_recordings(path: str | Path, recordings: int, words: int) -> None:
     log.info("%s: %s of %s", path, number, counted(words, "word"))
 
 
+def tell_empty(path: str, cells: int) -> None:
+    """Log how many cells of a wide table have no hypothesis.
+
+    Args:
+        path: The table.
+        cells: The number of the cells, in rows that have hypotheses.
+    """
+    was = "was" if cells == 1 else "were"
+    number = counted(cells, "empty cell")
+    log.info("%s: %s %s read as no hypothesis", path, number, was)
+
+
 def tell_documents(paths: Sequence[str], texts: int, kinds: Iterable[str]) -> None:
     """Log how many texts of documents were read.
 

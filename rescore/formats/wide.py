@@ -133,6 +133,15 @@ def _has_patterns(matches: Sequence[Match]) -> bool:
     return any(match.stars is not None for match in matches)
 
 
+def are_empty(cells: Iterable[object]) -> bool:
+    """Return whether cells hold nothing: no value, or a text of blanks.
+
+    Args:
+        cells: The cells of a hypothesis: its text, and its score.
+    """
+    return all(cell is None or str(cell).strip() == "" for cell in cells)
+
+
 def left_scores(
     texts: Iterable[tuple[str, object]],
     record: Mapping[str, Any],

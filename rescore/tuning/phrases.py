@@ -18,7 +18,7 @@ from rescore.columns import (
     units,
 )
 from rescore.decision.first_pass import class_of_records
-from rescore.errors import listed
+from rescore.errors import counted, listed
 from rescore.parts import BEST, FEATURES
 from rescore.tuning.components import Fit, ToolkitScore
 from rescore.tuning.record import ERRORS, TriedAlone, Unproven
@@ -245,7 +245,7 @@ def why_zero(
         tested = f"of all {len(unproven.weights)} columns"
     figures = (
         f"{metric} on {source} is {before:.2f} for {alone}, {unproven.value:.2f} with"
-        f" the tested weights ({tested})"
+        f" the tested weights ({tested}){_emptied_phrase(unproven)}"
     )
     if unproven.held_out:
         or_other = f", or {try_other}" if instead else ""
@@ -272,6 +272,21 @@ def why_zero(
         f" because its 95 % CI (two standard errors), {unproven.low:z.2f} to"
         f" {unproven.high:.2f}, includes 0; {MORE_LISTS}"
     )
+
+
+def _emptied_phrase(unproven: Unproven) -> str:
+    """Return the phrase about tested weights that choose empty texts, with the remedy
+    if it was not tried; empty if they choose none.
+    """
+    if not unproven.emptied:
+        return ""
+    phrase = (
+        f", which choose an empty text in {counted(unproven.emptied, 'list')} whose"
+        " reference has words"
+    )
+    if WORDS in unproven.weights:
+        return phrase
+    return f"{phrase} (--word-bonus tune favours longer texts)"
 
 
 def _alone_phrase(single: TriedAlone | None) -> str:

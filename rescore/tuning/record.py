@@ -164,6 +164,10 @@ class Unproven:
     """Whether several systems made the first-pass scores together."""
     held_out: bool = False
     """Whether the figures are of held-out folds, each decided with its own weights."""
+    emptied: int = 0
+    """The lists for which these weights choose an empty text, and whose references have
+    words: the scores of many models prefer short texts.
+    """
 
 
 HELD_OUT = "the other folds"

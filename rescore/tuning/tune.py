@@ -31,6 +31,7 @@ from rescore.parts import TUNING_OF_SYSTEMS, resolve
 from rescore.signature import column_records
 from rescore.tuning import pattern
 from rescore.tuning.components import toolkit_score
+from rescore.tuning.line import Floats
 from rescore.tuning.objective import TuningObjective, by_content
 from rescore.tuning.record import ERRORS, Tuning, TuningOptions, Unproven
 from rescore.tuning.scale import tune_scale
@@ -474,29 +475,46 @@ class Tuner:
             names: Columns; those that the optimum does not have get weight 0.
             excluded: Hypotheses of these origins may not win.
         """
-        objective = best.objective
-        weights, scale = objective.weights(best.point)
-        decision = self.options.decision
-        if objective.losses is not None:
-            decision = replace(decision, scale=scale)
-        fit = SearchResult(
-            dict.fromkeys(names, 0.0) | weights | self.given,
-            objective.chosen(best.point),
-            decision,
-            excluded,
-        )
+        fit = self._at(best.point, best.objective, names, excluded)
         if best.helps:
             return self._with_interval(fit, best)
         if not best.plain[1:].any():
             return fit
+        objective = best.objective
         tested, _ = objective.weights(best.average)
-        chosen = objective.chosen(best.average)
+        trial = self._at(best.average, objective, names, excluded)
         alone = objective.chosen(best.alone)
         number = self._tried(objective)
-        unproven = self._unproven(tested, chosen, alone, number)
+        unproven = self._unproven(tested, trial, alone, number)
         if unproven is not None:
             unproven = replace(unproven, model_alone=best.tried_alone)
         return replace(fit, unproven=unproven)
+
+    def _at(
+        self,
+        point: Floats,
+        objective: TuningObjective,
+        names: Sequence[str],
+        excluded: frozenset[str],
+    ) -> SearchResult:
+        """Return the fit of a point of the search.
+
+        Args:
+            point: The point.
+            objective: The objective, whose columns the point weighs.
+            names: Columns; those that the objective does not have get weight 0.
+            excluded: Hypotheses of these origins may not win.
+        """
+        weights, scale = objective.weights(point)
+        decision = self.options.decision
+        if objective.losses is not None:
+            decision = replace(decision, scale=scale)
+        return SearchResult(
+            dict.fromkeys(names, 0.0) | weights | self.given,
+            objective.chosen(point),
+            decision,
+            excluded,
+        )
 
     def _with_interval(self, fit: SearchResult, best: Optimum) -> SearchResult:
         """Return the fit with the interval in which its weight is equally good, if the
@@ -536,7 +554,7 @@ class Tuner:
         number = sum(1 for name in self.names if weights.get(name))
         if self._better(trial.chosen, alone.chosen, errors_of_sum(number)):
             return trial
-        unproven = self._unproven(weights, trial.chosen, alone.chosen, number)
+        unproven = self._unproven(weights, trial, alone.chosen, number)
         return replace(alone, unproven=unproven)
 
     def _decided(
@@ -561,7 +579,7 @@ class Tuner:
     def _unproven(
         self,
         weights: Mapping[str, float],
-        chosen: Counts,
+        trial: SearchResult,
         alone: Counts,
         number: int,
     ) -> Unproven | None:
@@ -570,7 +588,7 @@ class Tuner:
 
         Args:
             weights: The weights.
-            chosen: The statistics (lists, k) of the texts that they choose.
+            trial: Their fit.
             alone: The statistics (lists, k) of the texts that the first pass chooses.
             number: Number of columns that were tuned together.
         """
@@ -581,17 +599,32 @@ class Tuner:
             if name in self.models or (name in self.free and weight):
                 named[name] = weight
         errors = errors_of_sum(number)
-        low, high = gain_interval(self.metric, chosen, alone, errors)
+        low, high = gain_interval(self.metric, trial.chosen, alone, errors)
         before = self._value(alone)
         return Unproven(
             named,
-            self._value(chosen),
+            self._value(trial.chosen),
             low,
             high,
             before,
             errors,
             voted=self.mixture is not None,
+            emptied=self._emptied(trial),
         )
+
+    def _emptied(self, fit: SearchResult) -> int:
+        """Return the number of lists for which a fit chooses an empty text, and whose
+        references have words.
+        """
+        doubtful = [
+            nbest
+            for nbest in self.lists
+            if all(map(str.strip, nbest.references))
+            and not all(hypothesis.text.strip() for hypothesis in nbest.hypotheses)
+        ]
+        choice = Choice(fit.weights, fit.excluded, fit.decision, self.mixture)
+        texts = choice.texts(self.metric, self.lists.with_lists(doubtful))
+        return sum(1 for text in texts if not text.strip())
 
     def _weights(
         self, weights: Mapping[str, float], excluded: frozenset[str]

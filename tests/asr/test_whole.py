@@ -30,7 +30,7 @@ from rescore.metrics.base import text_value
 from rescore.metrics.normalise import Normaliser
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
-from tests.conftest import Run
+from tests.conftest import Run, assert_one_line_error
 
 STM = (
     ";; a comment\ntalk A s1 0.00 1.00 hello there\ntalk A s2 1.00 2.00 <o,f0,male>"
@@ -759,6 +759,59 @@ def test_lines_where_a_system_wrote_nothing_are_utterances(tmp_path: Path) -> No
     paths = files(tmp_path, a="an owl\n\nhoots\n", b="an owl\nit\nhoots\n", c="it\n\n")
     assert not are_whole(paths[:2])
     assert are_whole(paths)
+
+
+SAID = "numbers of lines"
+ASKED = [[6, 6, 6, 5], [5, 5, 9]]
+"""The lines of each system, where most have the same number."""
+READ = [[6, 6, 5, 5], [6, 5], [6, 6, 1]]
+
+
+def plain(numbers: list[int], silent: int = 0) -> list[str]:
+    """Write a text for each number of lines; the first has some empty lines."""
+    names = []
+    for place, number in enumerate(numbers):
+        empty = silent if place == 0 else 0
+        lines = ["the owl hoots\n"] * (number - empty) + ["\n"] * empty
+        Path(f"{place}.txt").write_text("".join(reversed(lines)))
+        names.append(f"{place}.txt")
+    return names
+
+
+@pytest.mark.parametrize("silent", [0, 2])
+@pytest.mark.parametrize("numbers", [*ASKED, *READ])
+def test_lines_of_most_systems_are_utterances(
+    numbers: list[int], silent: int, rescore: Run
+) -> None:
+    """Also if a system wrote nothing in some of its lines."""
+    names = plain(numbers, silent)
+    done = rescore("combine", *names, "-o", "out.jsonl")
+    if numbers in ASKED:
+        odd = f"{names[-1]}: {numbers[-1]} lines, where"
+        assert_one_line_error(done, odd, "give --whole")
+    else:
+        assert done.returncode == 0, done.stderr
+        assert SAID in done.stderr
+    declared = rescore("combine", *names, "--whole", "-o", "out.jsonl")
+    assert declared.returncode == 0, declared.stderr
+    assert SAID not in declared.stderr
+
+
+def test_nobody_is_asked_about_folders_and_ids(rescore: Run) -> None:
+    folders = []
+    names = plain(ASKED[0])
+    for name in names:
+        folder = Path(name).with_suffix("")
+        folder.mkdir()
+        lines = Path(name).read_text().splitlines()
+        (folder / "talk.txt").write_text("\n".join(lines))
+        folders.append(str(folder))
+        with_ids = [f"u{number} {line}\n" for number, line in enumerate(lines)]
+        Path(name).write_text("".join(with_ids))
+    for outputs in (folders, names):
+        done = rescore("combine", *outputs, "-o", "out.jsonl")
+        assert done.returncode == 0, done.stderr
+        assert SAID not in done.stderr
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.txt"])

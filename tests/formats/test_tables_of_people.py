@@ -452,26 +452,6 @@ def test_a_table_whose_lines_begin_like_ids_is_asked_about(
 # --- wide tables, ranks, numbers of hypotheses ---------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("cells", "texts"),
-    [
-        ("a b,a,b", ["a b", "a", "b"]),
-        (",a,b", ["", "a", "b"]),
-        ("a,,b", ["a", "", "b"]),
-        ("a,b,", ["a", "b"]),
-        (",,", [""]),
-    ],
-)
-def test_an_empty_cell_before_a_text_is_an_empty_hypothesis(
-    cells: str, texts: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "wide.csv"
-    path.write_text(f"id,h1,h2,h3,h1_logprob\nu1,{cells},-1\n")
-    (nbest,) = formats.read([path], options=ReadOptions(fields={"text": "h*"}))
-    assert [hypothesis.text for hypothesis in nbest.hypotheses] == texts
-    assert ("read as an empty text" in caplog.text) is ("" in texts)
-
-
 def test_a_named_rank_ranks(tmp_path: Path) -> None:
     path = tmp_path / "ranks.csv"
     path.write_text("id,beam,text\nu1,2,b\nu1,1,a\nu2,1,c\nu2,2,d\n")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import random
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from rescore import formats
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.formats.source import ReadOptions
 from rescore.formats.wide import numbered, stars
 from rescore.ids import plain_id, without_zeros
@@ -112,3 +115,59 @@ def test_columns_of_texts_that_nobody_named(
 
 def test_columns_without_a_family_are_only_listed() -> None:
     assert numbered(["id", "best1", "second", "words2"]) == ""
+
+
+PLACES = ["h1", "h2", "h3"]
+EMPTY = {"wide.csv": ["", " "], "wide.tsv": [""], "wide.jsonl": [None, "", " "]}
+
+
+def wide(name: str, texts: list[str | None]) -> str:
+    """Return a row with a cell for each text, behind a full row; both have a score that
+    is no text.
+    """
+    rows = [["u0", "a", "b", "c", -1], ["u1", *texts, -1]]
+    head = ["id", *PLACES, "h1_logprob"]
+    if name.endswith(".jsonl"):
+        records = [dict(zip(head, row, strict=True)) for row in rows]
+        return "".join(json.dumps(record) + "\n" for record in records)
+    mark = "\t" if name.endswith(".tsv") else ","
+    return "".join(mark.join(map(str, row)) + "\n" for row in [head, *rows])
+
+
+@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("empty", list(product([False, True], repeat=len(PLACES))))
+def test_an_empty_cell_is_no_hypothesis_wherever_it_stands(
+    name: str, empty: tuple[bool, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A row of empty cells is a silence: one empty text."""
+    caplog.set_level(logging.INFO, "rescore.understood")
+    for nothing in EMPTY[name]:
+        caplog.clear()
+        texts = [nothing if is_empty else "owl" for is_empty in empty]
+        (tmp_path / name).write_text(wide(name, texts))
+        options = ReadOptions(fields={"text": "h*"})
+        _, nbest = formats.read([tmp_path / name], options=options)
+        heard = [text for text in texts if text == "owl"]
+        assert [h.text for h in nbest.hypotheses] == (heard or [""])
+        said = f"{counted(sum(empty), 'empty cell')} w"
+        assert (said in caplog.text) == (0 < sum(empty) < len(PLACES))
+        assert ("no text in its columns" in caplog.text) == all(empty)
+
+
+def test_an_empty_text_with_a_score_is_a_hypothesis(tmp_path: Path) -> None:
+    path = tmp_path / "wide.csv"
+    path.write_text("id,h1,h2,h3,s1,s2,s3\nu1,,,owl,-1,,-3\n")
+    fields = {"text": "h*", "score": "s*"}
+    (nbest,) = formats.read([path], options=ReadOptions(fields=fields))
+    assert [(h.text, h.scores["s2s"]) for h in nbest.hypotheses] == [
+        ("", -1.0),
+        ("owl", -3.0),
+    ]
+
+
+def test_lists_of_texts_keep_their_empty_texts(tmp_path: Path) -> None:
+    """Only in a table an empty cell says nothing."""
+    path = tmp_path / "lists.jsonl"
+    path.write_text('{"id": "u1", "text": ["owl", "", null]}\n')
+    (nbest,) = formats.read([path])
+    assert [h.text for h in nbest.hypotheses] == ["owl", "", ""]

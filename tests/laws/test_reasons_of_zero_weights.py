@@ -8,13 +8,16 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import product
+from random import Random
 
 import pytest
 
 from rescore import metrics
 from rescore.columns import Column
 from rescore.dataset import Dataset
+from rescore.errors import counted
 from rescore.formats.first_pass import rank_by_order
+from rescore.nbest import Hypothesis, NbestList
 from rescore.parts import DECISIONS
 from rescore.reports.summary import why_all_zero
 from rescore.tuning import TuningOptions, Weights, tune_weights
@@ -174,3 +177,53 @@ def test_lists_without_scores_are_told_beside_a_weight_of_0(
         tuned = tune_weights(metric, Dataset.of(some), USELESS[:1])
         assert tuned.weights[USELESS[0]] == 0
         assert ("the lists have no scores" in caplog.text) is by_order
+
+
+def with_silence(seed: int) -> list[NbestList]:
+    """Lists with an empty text, which is right in the first two lists; the column x
+    knows little.
+    """
+    random = Random(seed)
+    some = []
+    for number in range(12):
+        hypotheses = []
+        for rank, (text, bonus) in enumerate(
+            [("a b d", 0.0), ("a b c", 0.5), ("", 0.3 if number < 6 else -1.0)]
+        ):
+            scores = {"s2s": -float(rank), "x": bonus + random.gauss(0, 1)}
+            hypotheses.append(Hypothesis(text, scores))
+        reference = "" if number < 2 else "a b c"
+        some.append(NbestList(f"u{number}", hypotheses, (reference,)))
+    return some
+
+
+def test_the_reason_names_empty_texts_of_the_tested_weights() -> None:
+    named = []
+    for seed in range(30):
+        some = with_silence(seed)
+        weights = tune_weights(
+            metrics.choose_metric("wer", some), Dataset.of(some), ["x"]
+        )
+        unproven = weights.tuning.unproven
+        if unproven is None:
+            continue
+        share = unproven.weights["x"]
+        empty = 0
+        for nbest in some[2:]:
+            best = max(
+                nbest.hypotheses,
+                key=lambda h: share * h.scores["x"] + (1 - share) * h.scores["s2s"],
+            )
+            empty += best.text == ""
+        assert unproven.emptied == empty
+        told = sentence(weights)
+        assert ("--word-bonus tune favours" in told) == bool(empty)
+        assert not empty or f"empty text in {counted(empty, 'list')} whose" in told
+        named.append(bool(empty))
+    assert set(named) == {False, True}
+
+
+def test_a_bonus_that_was_tried_is_not_advised() -> None:
+    unproven = Unproven({"x": 0.2, "words": 0.1}, 4.4, -0.1, 0.5, 5.0, emptied=1)
+    told = sentence(without(unproven))
+    assert "empty text in 1 list" in told and "--word-bonus" not in told

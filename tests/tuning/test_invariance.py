@@ -103,6 +103,25 @@ def test_the_unit_of_scores_changes_no_confidence(unit: float) -> None:
     assert confidences[0] == pytest.approx(confidences[1], abs=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_order_of_hypotheses_changes_no_confidence(seed: int) -> None:
+    """Not by a bit: a sum just below 1 may be on another level of the calibration."""
+    choice = Choice({"s2s": 1.0})
+    random = np.random.default_rng(seed)
+    confidences = []
+    lists = noisy(seed, 80)
+    texts = choice.texts(WER, Dataset.of(lists))
+    calibration = calibrate(lists, texts, Weights({"s2s": 1.0}), WER.words)
+    for _ in range(3):
+        found = networks(lists, texts, choice)
+        confidences.append(
+            np.concatenate([calibration.confidences(network) for network in found])
+        )
+        for nbest in lists:
+            random.shuffle(nbest.hypotheses)
+    assert confidences[0].tolist() == confidences[1].tolist() == confidences[2].tolist()
+
+
 @pytest.mark.parametrize("decide", ["best", "mbr"])
 def test_the_order_of_columns_changes_no_weight(decide: str) -> None:
     lists = noisy(4)

@@ -392,7 +392,11 @@ def _lists_of_recordings(
 ) -> Iterator[NbestList]:
     """Return lists of short pieces of whole recordings, with references."""
     recordings = read_systems(
-        own.systems, inputs.strict, inputs.ref, inputs.read_options
+        own.systems,
+        inputs.strict,
+        inputs.ref,
+        inputs.read_options,
+        detected=not own.whole,
     )
     every_name = set().union(*recordings)
     if all(len(system) == 1 for system in recordings) and len(every_name) > 1:
