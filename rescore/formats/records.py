@@ -67,6 +67,11 @@ WITHOUT_TEXTS = InputProblem(
     "have no text in their columns of hypotheses",
     "; read as an empty text",
 )
+EMPTY_FIRST = InputProblem(
+    "is nothing, though it is the best and a later column has a text",
+    "are nothing, though they are the best and a later column has a text",
+    "; read as an empty text",
+)
 
 
 class Records(RowFormat):
@@ -390,8 +395,9 @@ class RecordReader:
         self, value: dict[str, Any], roles: Roles, number: int, place: str
     ) -> list[Row]:
         """Return the hypotheses of a record that has a key for each. A key without a
-        text and without a score is no hypothesis. A record without hypotheses is a
-        silence: an empty text.
+        text and without a score is no hypothesis. The first key is an empty text where
+        the keys alone give the rank: to leave it out would make another text the best.
+        A record without hypotheses is an empty text, too.
 
         Raises:
             UserError: A value is no text.
@@ -415,6 +421,10 @@ class RecordReader:
             entry = {**value, key: self._text(text, place)}
             self._fill(row, entry, key, score, ())
             rows.append(row)
+        first, score = roles.wide[0]
+        if rows and score is None and are_empty([value.get(first)]):
+            self._warnings.add("text", EMPTY_FIRST, f"{place}, {first}")
+            rows.insert(0, Row("", place, ""))
         if rows:
             self._empty += len(roles.wide) - len(rows)
         else:

@@ -136,10 +136,10 @@ def wide(name: str, texts: list[str | None]) -> str:
 
 @pytest.mark.parametrize("name", EMPTY)
 @pytest.mark.parametrize("empty", list(product([False, True], repeat=len(PLACES))))
-def test_an_empty_cell_is_no_hypothesis_wherever_it_stands(
+def test_an_empty_cell_is_no_hypothesis_unless_it_is_the_best(
     name: str, empty: tuple[bool, ...], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A row of empty cells is a silence: one empty text."""
+    """The best text of a row may be a silence, an empty text."""
     caplog.set_level(logging.INFO, "rescore.understood")
     for nothing in EMPTY[name]:
         caplog.clear()
@@ -147,11 +147,14 @@ def test_an_empty_cell_is_no_hypothesis_wherever_it_stands(
         (tmp_path / name).write_text(wide(name, texts))
         options = ReadOptions(fields={"text": "h*"})
         _, nbest = formats.read([tmp_path / name], options=options)
-        heard = [text for text in texts if text == "owl"]
-        assert [h.text for h in nbest.hypotheses] == (heard or [""])
-        said = f"{counted(sum(empty), 'empty cell')} w"
-        assert (said in caplog.text) == (0 < sum(empty) < len(PLACES))
+        heard = ["" if is_empty else "owl" for is_empty in empty[:1]]
+        heard += ["owl" for is_empty in empty[1:] if not is_empty]
+        assert [h.text for h in nbest.hypotheses] == heard
+        left_out = sum(empty[1:])
+        said = f"{counted(left_out, 'empty cell')} w"
+        assert (said in caplog.text) == (left_out > 0 and not all(empty))
         assert ("no text in its columns" in caplog.text) == all(empty)
+        assert ("it is the best" in caplog.text) == (empty[0] and not all(empty))
 
 
 def test_an_empty_text_with_a_score_is_a_hypothesis(tmp_path: Path) -> None:
