@@ -271,8 +271,8 @@ class Column:
 
 
 FROM_FILE = Column("file", "", "", "", Role.LM)
-"""The record of a column that a file happens to call `sum`: it is a score like any
-other, and not the log-probability beside a mean.
+"""The record of a column that the file itself has. Only a column called `sum` needs
+it: without the record it would be the log-probability beside a mean.
 """
 
 
@@ -280,7 +280,8 @@ def comes_from_expansion(name: str, column: Column | None = None) -> bool:
     """Return whether an expansion added a column together with new hypotheses.
 
     The feature of the expansion reserves the name. Without this feature (a package that
-    is not installed), the record tells a channel; a count may be the file's own.
+    is not installed), the record says whether it is a channel. Of a count nobody knows
+    then; it may be the file's own.
 
     Args:
         name: The name of the column.

@@ -58,8 +58,8 @@ class Decided:
 
 
 class RepeatedTexts:
-    """Warns where a decision by posteriors adds the posteriors of one text with
-    different scores, not ranks; once for all parts of a stream.
+    """Warns where a decision adds the posteriors of equal texts that have different
+    scores; once for all parts of a stream. Ranks are not such scores.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,8 @@ def decide(
         in_folds: The weights of each fold, if the lists were cut into folds; these then
             decide, each with its own decision.
         force: Whether weights of another model are applied, too.
-        texts: The text that these weights choose from each list, where it is known.
+        texts: The text that is chosen from each list, if it is known already; in folds,
+            by the weights of each fold.
         repeated: Warns of equal texts with different scores; None for lists that are no
             part of a stream.
 
@@ -137,7 +138,7 @@ def _texts(
 
 
 def first_pass(lists: Dataset) -> Decided:
-    """Return lists with the text of each that has the best first-pass score: the
+    """Return lists, and for each list the text with the best first-pass score: the
     baseline of all tables.
     """
     return decide(None, lists, FIRST_PASS_ALONE)

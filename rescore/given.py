@@ -66,7 +66,7 @@ Where scores differ more, the weight has less effect than it might, and does no 
 """
 
 
-def report_card(spec: str) -> None:
+def tell_card_weight(spec: str) -> None:
     """Report that the weight of a model's card decides; warn if the card does not say
     on which scores it was tuned.
 

@@ -32,7 +32,7 @@ from rescore.deciding import Decided
 from rescore.decision import Decision
 from rescore.errors import UserError
 from rescore.expansion import expanded
-from rescore.given import report_card
+from rescore.given import tell_card_weight
 from rescore.keys import Key
 from rescore.lms import LanguageModel
 from rescore.lms.context import with_needed_neighbours
@@ -173,7 +173,7 @@ def run(
         if tuning_lists is None:
             weights = plan.weights
             if weights.tuning.by is TunedBy.CARD:
-                report_card(config.lms[0])
+                tell_card_weight(config.lms[0])
         else:
             weights = tune(plan, tuning_lists)
             warn_of_few(tuning_lists)
@@ -318,8 +318,8 @@ def tune(plan: Plan, lists: Dataset) -> Weights:
     column_names = [*plan.tuned_columns, *plan.tuning.bonuses]
     asked_for = [name for name in column_names if name not in plan.tuned_by_default]
     warn_of_constant(lists, asked_for)
-    tuning = Tuning.on(plan.tuning_set, lists)
-    weights = tune_weights(plan.metric, lists, plan.tuned_columns, plan.tuning, tuning)
+    record = Tuning.on(plan.tuning_set, lists)
+    weights = tune_weights(plan.metric, lists, plan.tuned_columns, plan.tuning, record)
     bounded = set(lists.own_columns) - set(plan.tuning.negative)
     unweighed = []
     for name in plan.tuned_columns:
@@ -332,7 +332,7 @@ def tune(plan: Plan, lists: Dataset) -> Weights:
                 "the %s has no %sgain on %s: it is off; %s NUMBER sets it",
                 bonus.phrase,
                 "significant " if plan.tuning.bagging else "",
-                tuning.source,
+                record.source,
                 bonus.option,
             )
     if not lists.header.by_systems:  # these warn of their best system
@@ -376,7 +376,8 @@ def decide_all(
         weights: The weights.
         lists: Lists with the columns that have a weight.
         in_folds: The weights of each fold, if the lists were cut into folds.
-        texts: The text that these weights choose from each list, where it is known.
+        texts: The text that is chosen from each list, if it is known already; in folds,
+            by the weights of each fold.
 
     Raises:
         UserError: There is no list, a list lacks a column that has a weight, or the

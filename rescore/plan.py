@@ -107,7 +107,7 @@ class Plan:
     tuning: TuningOptions = field(default_factory=TuningOptions)
     """How these weights are tuned."""
     told_bonuses: tuple[WeightedColumn, ...] = ()
-    """The tuned bonuses of which a warning says so if they turn out to be 0."""
+    """Tuned bonuses; if one of them is tuned to 0, a warning says it."""
     tuned_by_default: tuple[str, ...] = ()
     """The names of columns whose weights are tuned though the user does not ask for
     them.

@@ -77,11 +77,11 @@ class Folds:
     """How a set is cut into parts."""
 
     number: int
-    """Number of parts."""
+    """How many parts there are."""
     unit: str
     """The unit that is kept in one part: `speaker` or `utterance`."""
     fold_of_list: list[int]
-    """The number of the part of each list."""
+    """The index of the part of each list, from 0."""
     cut: str = ""
     """A hash of the units: it says which lists stay together."""
 

@@ -25,7 +25,7 @@ ALL_LISTS = "all lists"
 
 
 class TunedBy(StrEnum):
-    """The way in which weights were found."""
+    """Where weights come from, also weights that nobody tuned."""
 
     FIRST_PASS = "first_pass"
     """Only the first pass has a weight."""

@@ -138,7 +138,7 @@ class Weights(Choice):
 
     @property
     def as_record(self) -> dict[str, Any]:
-        """The weights as JSON has them; sets are sorted lists."""
+        """The weights as JSON has them; `excluded` is a sorted array."""
         record: dict[str, Any] = json.loads(self.to_json())
         del record["schema"]
         return record
