@@ -225,8 +225,9 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
     (folder / "data").mkdir()
     for name in ("dev", "test"):
         lists = formats.read([ROOT / "data" / f"{name}.json"])[:5]
-        for nbest in lists:
+        for index, nbest in enumerate(lists):
             del nbest.hypotheses[4:]
+            nbest.fields = {"document": "ab"[index % 2]}
         for path in (folder / "data" / f"{name}.json", folder / f"{name}.json"):
             formats.write(lists, str(path))
         texts = [nbest.references[0] for nbest in lists]
@@ -454,6 +455,11 @@ def _tables(folder: Path) -> None:
     (folder / "batch.jsonl").write_text(batch(single), encoding="utf-8")
     for number in (1, 2):
         shutil.copy(folder / "test.jsonl", folder / f"seed{number}.jsonl")
+    for name in ("old", "new"):
+        shutil.copy(folder / "test.jsonl", folder / f"{name}.jsonl")
+    for name in ("dev", "test"):  # two references of each sentence
+        for number in (0, 1):
+            shutil.copy(folder / f"{name}.en", folder / f"{name}.en.{number}")
     (folder / "hyp.tsv").write_text("u-1 an owl hoots\n", encoding="utf-8")
     biased = 'u-1\tan owl hoots\t["owl"]\t["owl", "cowl"]\n'
     (folder / "test-clean.biasing_100.tsv").write_text(biased, encoding="utf-8")
