@@ -313,7 +313,8 @@ def tune(
     made = pipeline.resolve(config, dev=every)
     warn_of_texts(made.metric, every)
     weights = pipeline.tune(made, Dataset(pipeline.expand(made, every, dev=True)))
-    warn_of_few(every)
+    if made.has_weights_to_tune:
+        warn_of_few(every)
     return weights
 
 

@@ -176,7 +176,8 @@ def run(
                 tell_card_weight(config.lms[0])
         else:
             weights = tune(plan, tuning_lists)
-            warn_of_few(tuning_lists)
+            if plan.has_weights_to_tune:
+                warn_of_few(tuning_lists)
         in_folds = None
         texts = None
         if plan.folds:

@@ -56,7 +56,13 @@ from rescore.metrics import (
     default_metric,
 )
 from rescore.metrics.cached import remembered
-from rescore.metrics.folds import Folds, speakers, split
+from rescore.metrics.folds import (
+    SPEAKERS,
+    Folds,
+    labels_of_field,
+    speakers,
+    split,
+)
 from rescore.metrics.significance import PairedTest
 from rescore.nbest import NbestList
 from rescore.parts import FEATURES
@@ -138,6 +144,12 @@ class Plan:
     def metric(self) -> Metric:
         """The objective of tuning, and the first metric of reports."""
         return self.metrics[0]
+
+    @property
+    def has_weights_to_tune(self) -> bool:
+        """Whether tuning decides anything beside the first pass of one system."""
+        is_open = self.decision.uses_posteriors and self.decision.scale is None
+        return bool(self.tuned_columns or self.tuning.bonuses or is_open)
 
     @property
     def model_columns(self) -> list[str]:
@@ -277,7 +289,10 @@ class _Resolver:
             return None
         self._check_references("--by-speaker")
         all_lists = [*self._at.lists, *(self._at.dev or ())]
-        labels = speakers(all_lists, self._config.speaker)
+        pattern = self._config.speaker
+        if pattern is None and labels_of_field(all_lists, SPEAKERS):
+            pattern = SPEAKERS  # the signature says it
+        labels = speakers(all_lists, pattern)
         if len(set(labels)) == len(labels):
             log.warning(
                 "%severy speaker has one utterance (first: %s), so --by-speaker changes"
@@ -285,7 +300,7 @@ class _Resolver:
                 all_lists[0].header.prefix,
                 labels[0],
             )
-        return PairedTest(by_speaker=True, pattern=self._config.speaker)
+        return PairedTest(by_speaker=True, pattern=pattern)
 
     def _by(self) -> str | None:
         """Return what the figures of groups are grouped by.
@@ -510,10 +525,7 @@ class _Resolver:
         names = specs or single_specs(self._config.lms)
         given = [name for name in names if name is not None]
         all_named = len(given) == len(names) == len(loaded)
-        tuned = at.former_weights.tuning.columns if at.former_weights else None
-        models = with_own_columns(
-            loaded, norm, at.all_sets, given if all_named else (), tuned
-        )
+        models = with_own_columns(loaded, norm, at.all_sets, given if all_named else ())
         if self._config.lms or specs:
             for lm in models:
                 at.note(lm.name, lm.model, "all hypotheses")

@@ -139,17 +139,23 @@ class Rescorer:
 
     def _rename_models(self, tuned: Weights) -> None:
         """Give models the names that they had where weights were tuned."""
-        present = {model.name for model in self._loaded}
+        columns = tuned.tuning.columns
+        left = list(self._loaded)
         names: dict[str, list[str]] = {}
-        for name, column in tuned.tuning.columns.items():
-            if column.role is Role.LM and name not in present:
+        for name, column in columns.items():
+            if column.role is Role.LM:
                 names.setdefault(column.fingerprint, []).append(name)
-        for place, model in enumerate(self._loaded):
-            free = names.get(model.fingerprint)
-            if model.name not in tuned.tuning.columns and free:
+        for model in self._loaded:
+            own = names.get(model.fingerprint, [])
+            if model.name in own:
+                own.remove(model.name)
+                left.remove(model)
+        for model in left:
+            own = names.get(model.fingerprint, [])
+            if own:
                 renamed = copy(model)  # the caller's model keeps its name
-                renamed.name = free.pop(0)
-                self._loaded[place] = renamed
+                renamed.name = own.pop(0)
+                self._loaded[self._loaded.index(model)] = renamed
 
     def _check_config(self) -> None:
         """Refuse fields of the config that have no meaning here.

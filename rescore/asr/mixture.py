@@ -44,6 +44,8 @@ class Mixture(FirstPass):
     """From this number on, tuned votes are about as good as votes by agreement, or
     better, on all sets of docs/results/combine.md.
     """
+    fewest: ClassVar = 3
+    """Of fewer systems, votes by agreement say nothing."""
     few: ClassVar = (
         "votes that are tuned on %s are often worse than votes by agreement, which need"
         " no references"

@@ -79,7 +79,8 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     warn_of_texts(metric, dev)
     lists = Dataset(pipeline.expand(plan, dev, dev=True))
     weights = pipeline.tune(plan, lists)
-    warn_of_few(lists)
+    if plan.has_weights_to_tune:
+        warn_of_few(lists)
     weights.save(Path(own.output))
     if own.curve:
         with formats.opened(own.curve) as file:

@@ -29,6 +29,8 @@ class FirstPass(ABC):
     """What decides by this first pass, in a sentence."""
     enough: ClassVar[int]
     """Number of lists with references from which on it is worth tuning."""
+    fewest: ClassVar[int]
+    """Number of systems below which `few` is not true."""
     few: ClassVar[str]
     """What is wrong with a record that is tuned on fewer lists; `%s` is their
     number.

@@ -432,6 +432,9 @@ LIKELY = 0.2
 """Where so many first words are the same with this probability or a higher one, if they
 are as often the same as the words behind them, they are words.
 """
+ALIKE_LINES = 20
+"""As many lines with different first words speak for ids, also in texts that are alike.
+"""
 _TAB_BEHIND = re.compile(r"[^ \t]+\t")
 """A first word with a tab behind it."""
 
@@ -580,7 +583,8 @@ def _are_ids_beside_words(text: Words, other: Words) -> bool:
     if _are_single_words(text) and _are_single_words(other):
         return False  # as in scripts without blanks: ids would leave no text
     is_like_kaldi = text.are_in_order or text.have_tabs
-    if not is_like_kaldi and _are_alike(text, other, len(in_common)):
+    is_short = len(text.lines) < ALIKE_LINES
+    if is_short and not is_like_kaldi and _are_alike(text, other, len(in_common)):
         return False
     raise UserError(
         f"{text.place}: its lines and those of {other.place} begin with the same words"

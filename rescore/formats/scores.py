@@ -163,7 +163,7 @@ def _only_column(source: Source) -> str:
     if NUMBER.fullmatch(first):
         name = "stdin" if source.is_stdin else unpacked_name(str(source.path))
         return Path(name).stem.rpartition(".")[2]
-    is_table = "\t" in first or len(COMMAS.names(source)) > 1
+    is_table = len(first.split()) > 1 or len(COMMAS.names(source)) > 1
     return "" if is_table else first
 
 

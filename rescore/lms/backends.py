@@ -6,7 +6,7 @@ import copy
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 
@@ -303,50 +303,33 @@ def with_own_columns(
     norm: str = NORM_SUM,
     sets: Iterable[Dataset] = (),
     specs: Sequence[str] = (),
-    tuned: Mapping[str, Column] | None = None,
 ) -> list[LanguageModel]:
     """Return the models, each with a name of its own, and so a column.
 
-    Where several models would be called `tta`, those whose folder is named in --lm are
-    called after the folder, such as `tta.mine`, or else `tta.2`; a shipped model keeps
-    its name, and so does a model whose column lists or weights have under this name. A
-    name is taken if a model before has it, if a list has such a column that is not this
-    model's, or if the name is reserved.
+    Where `tta` is taken, a copy is called after the model's folder, such as
+    `tta.small`, or else `tta.2`. A name is taken if a model before has it, if a list
+    has such a column that is not this model's, or if the name is reserved.
 
     Args:
         models: The models; a model that gets another name is copied.
         norm: The normalisation by length of their scores.
         sets: The sets of lists that will be scored.
         specs: The values of --lm that name the models; empty where nothing names them.
-        tuned: The columns of weights that were tuned before.
 
     Raises:
         UserError: A value of --lm is not valid.
     """
-    sets = list(sets)
-    known = [tuned or {}, *(lists.header.records for lists in sets)]
-    parsed = [parse(spec) for spec in single_specs(specs)]
-    labels = [_label(spec) for spec in parsed]
-    if len(labels) != len(models):
-        labels = [""] * len(models)
-    # models may have been named before without the sets
-    plain = [
-        model.name.removesuffix(f".{label}")
-        for model, label in zip(models, labels, strict=True)
-    ]
+    folders = [parse(spec).path.name.partition(".")[0] for spec in single_specs(specs)]
+    if len(folders) != len(models):
+        folders = [""] * len(models)
     named: list[LanguageModel] = []
     reserved = forbidden_names()
-    for model, name, label in zip(models, plain, labels, strict=True):
+    for model, folder in zip(models, folders, strict=True):
         taken = {*reserved, *(other.name for other in named)}
-        own = record_of(model, norm)
         for lists in sets:
-            taken |= _columns_of_others(lists, own)
-        is_known = any(columns.get(name) == own for columns in known)
-        if labels.count(label) > 1:
-            label = ""
-        if label and plain.count(name) > 1 and not is_known:
-            taken.add(name)
-        name = _free_name(name, label, taken)
+            taken |= _columns_of_others(lists, record_of(model, norm))
+        label = folder if folders.count(folder) == 1 else ""
+        name = _free_name(model.name, label, taken)
         if model.name in reserved:
             log.warning(
                 "the scores of %s are called %s, because the name %s is reserved",
@@ -367,21 +350,13 @@ def _columns_of_others(lists: Dataset, own: Column) -> set[str]:
     return {name for name in lists.score_names if columns.get(name) != own}
 
 
-def _label(spec: Spec) -> str:
-    """Return the name of the folder or file of a value of --lm; empty for a shipped
-    model, and for a name that cannot be a part of a column's name.
-    """
-    label = spec.path.name.partition(".")[0] if spec.place else ""
-    return label if FOLDER_NAME.fullmatch(label) else ""
-
-
 def _free_name(name: str, label: str, taken: Set[str]) -> str:
     """Return a name that is not taken: the name itself, the name with the label, or the
     name with a number.
     """
     if name not in taken:
         return name
-    if label and f"{name}.{label}" not in taken:
+    if FOLDER_NAME.fullmatch(label) and f"{name}.{label}" not in taken:
         return f"{name}.{label}"
     number = 2
     while f"{name}.{number}" in taken:

@@ -96,6 +96,8 @@ def _tell_answers(metric: Metric, lists: Dataset) -> None:
         if all(map(Normaliser(answer=with_numbers), wrong)):
             advised = shlex.quote(with_numbers)
             message += f"; for references that are plain numbers, give {advised}"
+        else:
+            message += "; give an expression that matches the references, too"
     log.warning("%s%s", lists.header.prefix, message)
 
 

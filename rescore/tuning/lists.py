@@ -324,6 +324,8 @@ def warn_of_few(lists: Dataset) -> None:
     enough = ENOUGH
     if header.by_systems:
         first_pass = class_of_records()
+        if len(header.systems) < first_pass.fewest:
+            return
         few = first_pass.few
         enough = first_pass.enough
     if len(lists) < enough:

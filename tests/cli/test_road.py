@@ -496,7 +496,7 @@ def test_models_of_one_kind_are_called_after_their_folders(
     ]
     assert rescore("score", "l.jsonl", *lms, "-o", "s.jsonl").returncode == 0
     scores = formats.read([tmp_path / "s.jsonl"])[0].hypotheses[0].scores
-    assert list(scores) == ["s2s", "tta", "ngram.news", "ngram.talks", "ngram"]
+    assert list(scores) == ["s2s", "tta", "ngram", "ngram.talks", "ngram.2"]
 
 
 def test_the_reason_of_a_weight_of_zero_with_folds(

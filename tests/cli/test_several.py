@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from rescore import api
-from rescore.lms import load_all
 from rescore.parts import STYLES
 from rescore.reports.check import differences
 from rescore.reports.comparison import Compared, Comparison, render
@@ -161,31 +160,6 @@ def test_the_same_kind_twice_gets_two_columns(
     assert first["hyps"][0]["scores"].keys() == {"tta", "tokens", "tta.2"}
     # a fingerprint is of the content, not of the place
     assert record["columns"]["tta"] == record["columns"]["tta.2"]
-
-
-@pytest.mark.parametrize(
-    ("typed", "columns"),
-    [
-        (["tta", "tta:own/mine"], ["tta", "tta.mine"]),
-        (["tta:own/mine", "tta"], ["tta.mine", "tta"]),
-        (["tta:own/mine", "tta:own/other"], ["tta.mine", "tta.other"]),
-        (["tta:own/mine", "tta:own/mine"], ["tta", "tta.2"]),
-        (["tta:own/mine"], ["tta"]),
-    ],
-)
-def test_the_order_of_models_changes_no_name(
-    typed: list[str],
-    columns: list[str],
-    models: dict[str, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The shipped model keeps its name; folders that were typed are named."""
-    (tmp_path / "own").mkdir()
-    for name in ("mine", "other"):
-        (tmp_path / "own" / name).symlink_to(models["tta"])
-    monkeypatch.chdir(tmp_path)
-    assert [model.name for model in load_all(typed)] == columns
 
 
 def test_compare(
@@ -688,3 +662,23 @@ def test_length_and_token_counts(
         {"s2s": 0.7, "ngram": 0.3, "tokens": -0.5}
     )
     assert "-0.5 a token" in done.stdout and "|w:tokens=-0.5|" in done.stdout
+
+
+def test_models_of_one_kind_have_the_same_names_one_after_the_other(
+    rescore: Run, lists: Path, tmp_path: Path
+) -> None:
+    """Lists that are scored by one command, and by two, fit each other."""
+    for name in ("one", "two"):
+        text = ARPA.replace("-0.7\tthe", "-0.9\tthe") if name == "two" else ARPA
+        (tmp_path / f"{name}.arpa").write_text(text, encoding="utf-8")
+    first, second = "ngram:one.arpa", "ngram:two.arpa"
+    lines = (
+        ("score", lists, "--lm", first, "--lm", second, "-o", "both.jsonl"),
+        ("score", lists, "--lm", first, "-o", "first.jsonl"),
+        ("score", "first.jsonl", "--lm", second, "-o", "then.jsonl"),
+    )
+    for line in lines:
+        done = rescore(*line)
+        assert done.returncode == 0, done.stderr
+    both, then = (Path(f"{name}.jsonl").read_text() for name in ("both", "then"))
+    assert both == then and "ngram.two" in both

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rescore.errors import UserError
-from rescore.formats.ids import ByName, Side, Words, are_ids, paired
+from rescore.formats.ids import ALIKE_LINES, ByName, Side, Words, are_ids, paired
 from rescore.ids import plain_id
 
 # --- pairs ---------------------------------------------------------------------------
@@ -143,6 +143,7 @@ def test_what_is_compared_of_an_id() -> None:
 NUMBERS = ["001 a", "002 b", "010 c"]
 NAMES = ["u-1 a", "u-2 b", "u-3 c"]
 PLAIN = ["the cat", "a dog", "we go"]
+LONG = [f"{chr(97 + number * 7 % 26)}x the cat" for number in range(ALIKE_LINES)]
 SORTED = ["a b", "c d", "e f", "g h", "i j"]
 TABS = ["anna\tgood morning", "bob\tgood evening"]
 YEARS = ["1990 was", "2000 is", "2010 will"]
@@ -208,11 +209,12 @@ def test_the_first_words_of_two_texts(
         (PLAIN, ["the dog", "a cat", "we go"]),
         (SORTED, SORTED),
         (TABS, TABS),
+        (LONG, LONG),
     ],
 )
 def test_words_that_begin_both_texts_may_be_ids(
     lines: list[str], others: list[str]
 ) -> None:
-    """Texts that differ behind equal first words, sorted lines, and tabs."""
+    """Texts that differ behind equal first words, sorted lines, tabs, and many lines."""
     with pytest.raises(UserError, match=r"out: .* --ref-format kaldi .* plain"):
         are_ids(Words(lines, "out"), Words(others, "ref"))

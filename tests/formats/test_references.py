@@ -5,6 +5,7 @@ clear.
 from __future__ import annotations
 
 import json
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -279,8 +280,13 @@ def test_plain_lines_of_another_number_name_both_numbers(
 
 
 @pytest.mark.parametrize("flags", [[], ["--ref-format", "plain"]])
-@pytest.mark.parametrize("command", ["eval", "run", "combine"])
-@pytest.mark.parametrize("name", ["lists.jsonl", "lines.txt"])
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("run", "lists.jsonl"),
+        *product(("eval", "combine"), ("lists.jsonl", "lines.txt")),
+    ],
+)
 def test_fewer_plain_references_name_the_option_that_leaves_out(
     name: str, command: str, flags: list[str], rescore: Run, tmp_path: Path
 ) -> None:
@@ -297,8 +303,6 @@ def test_fewer_plain_references_name_the_option_that_leaves_out(
     if command == "combine":
         (tmp_path / "other.txt").write_text((tmp_path / "lines.txt").read_text())
         outputs.append("other.txt")
-    if command == "run" and name == "lines.txt":
-        pytest.skip("run reads lists")
     line = [command, *outputs, "--ref", "ref.txt", *flags]
     done = rescore(*line)
     assert done.returncode == 2

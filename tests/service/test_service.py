@@ -730,7 +730,7 @@ def test_several_models_of_one_kind(models: dict[str, Path], tmp_path: Path) -> 
         outcome = pipeline.run(
             lists, RunConfig(lms=tuple(specs), weights=(0.2, 0.2), lm_norm=norm)
         )
-        assert list(outcome.weights.weights) == ["s2s", "tta.one", "tta.two"]
+        assert list(outcome.weights.weights) == ["s2s", "tta", "tta.two"]
         for lms in (specs, outcome.lms):  # by name, or as `serve` has loaded them
             assert [
                 one.text for one in Rescorer(lms, outcome.weights).choose_all(lists)

@@ -96,6 +96,22 @@ def test_every_road_tells_few_lists_once(road: str, rescore: Run) -> None:
     assert done.stderr.count("lists vary much by chance") == expected
 
 
+@pytest.mark.parametrize("how", [("--folds", "2"), ("--dev", "dev.jsonl")])
+def test_nothing_is_told_where_nothing_is_tuned(
+    how: tuple[str, ...], rescore: Run
+) -> None:
+    """The first pass has no weight that varies."""
+    for name in ("test", "dev"):
+        lists = scored(20)
+        for nbest in lists:
+            for hypothesis in nbest.hypotheses:
+                del hypothesis.scores["lm"]
+        formats.write(lists, f"{name}.jsonl")
+    done = rescore("run", "test.jsonl", *how)
+    assert done.returncode == 0, done.stderr
+    assert "vary much by chance" not in done.stderr
+
+
 def test_votes_on_few_lists_are_told(
     rescore: Run, caplog: pytest.LogCaptureFixture
 ) -> None:
