@@ -215,6 +215,6 @@ def test_the_first_words_of_two_texts(
 def test_words_that_begin_both_texts_may_be_ids(
     lines: list[str], others: list[str]
 ) -> None:
-    """Texts that differ behind equal first words, sorted lines, tabs, and many lines."""
+    """Texts that differ behind equal first words, sorted lines, tabs, many lines."""
     with pytest.raises(UserError, match=r"out: .* --ref-format kaldi .* plain"):
         are_ids(Words(lines, "out"), Words(others, "ref"))
