@@ -557,15 +557,13 @@ def test_nothing_is_lost_when_it_is_stopped(
     """
     Weights(WEIGHTS).save(tmp_path / "w.json")
     lists = demo(40, 20)
-    long = [
-        NbestList(
-            "long",
-            [
-                Hypothesis(f"{one.text} " * 3, one.scores)
-                for one in demo(1, 20)[0].hypotheses
-            ],
-        )
-    ] * 20
+    long = []  # all texts differ, so that each is scored
+    for number in range(60):
+        hypotheses = []
+        for one in demo(1, 20)[0].hypotheses:
+            text = f"{one.text} {number} " * 3
+            hypotheses.append(Hypothesis(text, one.scores))
+        long.append(NbestList(f"long-{number}", hypotheses))
     expected = [rescorer.choose(nbest).text for nbest in lists]
     with (
         process(f"tta:{models['tta']}", tmp_path) as (running, client),
