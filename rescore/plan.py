@@ -56,14 +56,8 @@ from rescore.metrics import (
     default_metric,
 )
 from rescore.metrics.cached import remembered
-from rescore.metrics.folds import (
-    SPEAKERS,
-    Folds,
-    labels_of_field,
-    speakers,
-    split,
-)
-from rescore.metrics.significance import PairedTest
+from rescore.metrics.folds import Folds, split
+from rescore.metrics.significance import PairedTest, by_speakers
 from rescore.nbest import NbestList
 from rescore.parts import FEATURES
 from rescore.reports.groups import labels
@@ -289,18 +283,7 @@ class _Resolver:
             return None
         self._check_references("--by-speaker")
         all_lists = [*self._at.lists, *(self._at.dev or ())]
-        pattern = self._config.speaker
-        if pattern is None and labels_of_field(all_lists, SPEAKERS):
-            pattern = SPEAKERS  # the signature says it
-        labels = speakers(all_lists, pattern)
-        if len(set(labels)) == len(labels):
-            log.warning(
-                "%severy speaker has one utterance (first: %s), so --by-speaker changes"
-                " nothing; --speaker FIELD or REGEX says who the speaker is",
-                all_lists[0].header.prefix,
-                labels[0],
-            )
-        return PairedTest(by_speaker=True, pattern=pattern)
+        return by_speakers(all_lists, self._config.speaker)
 
     def _by(self) -> str | None:
         """Return what the figures of groups are grouped by.

@@ -91,7 +91,7 @@ def command(
             dev_lists,
             config,
             lms.load,
-            significance.make(),
+            significance.make(lists),
             about,
             progress,
             against=own.against,

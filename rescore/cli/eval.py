@@ -15,7 +15,7 @@ from rescore.errors import OptionError, takes_no
 from rescore.files import shown
 from rescore.metrics import Metric
 from rescore.metrics.base import SESSION, aligned_outputs
-from rescore.metrics.significance import PairedTest
+from rescore.metrics.significance import PairedTest, by_speakers
 from rescore.nbest import NbestList
 from rescore.option_readers import reads
 from rescore.options import Declared, flattened, option, written_file
@@ -47,21 +47,22 @@ class TestOptions(Declared):
     speaker: str | None = option(
         None,
         "Speaker of each utterance. FIELD: a field of the lists, such as document."
-        " REGEX: finds the speaker in an id.  [default: ^(.+?)[-_]]",
+        " REGEX: finds the speaker in an id.  [default: speaker, else ^(.+?)[-_]]",
         metavar="FIELD|REGEX",
     )
 
-    def make_each(self, metrics: Sequence[Metric]) -> list[PairedTest]:
+    def make_each(self, metrics: Sequence[Metric], lists: Dataset) -> list[PairedTest]:
         """Return the test of each metric; where the test applies to some metrics, the
         default test for the others.
 
         Args:
             metrics: The metrics.
+            lists: The lists of the first output.
 
         Raises:
             UserError: The test applies to no metric.
         """
-        chosen = self.make()
+        chosen = self.make(lists)
         applies = [chosen.applies(metric) for metric in metrics]
         if not any(applies):
             return [chosen] * len(metrics)  # the test says to which metrics it applies
@@ -78,10 +79,15 @@ class TestOptions(Declared):
             )
         return tests
 
-    def make(self) -> PairedTest:
-        """Return the test."""
-        by_speaker = self.by_speaker or self.speaker is not None
-        return PairedTest(self.test, by_speaker, self.speaker)
+    def make(self, lists: Dataset) -> PairedTest:
+        """Return the test.
+
+        Args:
+            lists: The lists of the first output.
+        """
+        if self.by_speaker or self.speaker is not None:
+            return by_speakers(lists, self.speaker, self.test)
+        return PairedTest(self.test)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +159,7 @@ def command(
     together = Dataset(chain.from_iterable(lists for _, lists in read))
     every = plan_of(config, together).metrics
     read = [(name, aligned_outputs(every[0], lists)) for name, lists in read]
-    tests = significance.make_each(every)
+    tests = significance.make_each(every, read[0][1])
     systems = []
     for metric, test in zip(every, tests, strict=True):
         systems.append(outputs.compare_outputs(read, metric, test, config.by))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,9 +12,11 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, Values
-from rescore.metrics.folds import by_group, speakers
+from rescore.metrics.folds import SPEAKERS, by_group, labels_of_field, speakers
 from rescore.nbest import NbestList, content_key
 from rescore.parts import TESTS
+
+log = logging.getLogger(__name__)
 
 SEED = 12345
 """The seed of sacreBLEU: for units in the same order, both draw the same samples."""
@@ -409,3 +412,31 @@ class PairedTest:
             return ordered
         units = speakers([lists[place] for place in order], self.pattern)
         return list(by_group(ordered, units))
+
+
+def by_speakers(
+    lists: Sequence[NbestList], by: str | None = None, name: str = "randomisation"
+) -> PairedTest:
+    """Return a test by speaker. Its signature names the field of the speakers. A
+    warning says so if every speaker has one utterance.
+
+    Args:
+        lists: The lists that are tested.
+        by: As of `rescore.metrics.folds.speakers`.
+        name: The name of the test.
+
+    Raises:
+        UserError: An id has no speaker, or the test cannot be made by speaker.
+    """
+    if by is None and labels_of_field(lists, SPEAKERS):
+        by = SPEAKERS
+    test = PairedTest(name, by_speaker=True, pattern=by)
+    labels = speakers(lists, by)
+    if labels and len(set(labels)) == len(labels):
+        log.warning(
+            "%severy speaker has one utterance (first: %s), so --by-speaker changes"
+            " nothing; --speaker FIELD or REGEX says who the speaker is",
+            lists[0].header.prefix,
+            labels[0],
+        )
+    return test

@@ -21,6 +21,7 @@ from rescore.metrics.folds import by_group, speakers
 from rescore.metrics.mapsswe import matched_pairs
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.significance import (
+    by_speakers,
     confidence_interval,
     paired_bootstrap,
     paired_interval,
@@ -168,6 +169,15 @@ def test_by_speaker() -> None:
     first.fields = {"speaker": "anna"}
     assert speakers([first, second]) == ["anna", "-"]
     assert speakers([first, second], r"^(\w+?)[-_]") == ["2414", "bob"]
+
+
+def test_the_signature_names_the_field_of_the_speakers() -> None:
+    """Of every command: without the field, ids say who the speaker is."""
+    lists = [NbestList(f"ann-{n}", [Hypothesis("a")], ("a",)) for n in range(2)]
+    assert by_speakers(lists).units == "by=speaker"
+    for nbest in lists:
+        nbest.fields = {"speaker": "ben"}
+    assert by_speakers(lists).units == "by=speaker,speaker=speaker"
 
 
 def test_speakers_of_one_utterance_are_told(caplog: pytest.LogCaptureFixture) -> None:
