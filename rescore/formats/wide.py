@@ -156,7 +156,11 @@ def left_scores(
         known: The keys that --field names.
     """
     wanted = {_number(text) for text, _ in texts}
-    for pattern, names in _families(record, known).items():
+    numbers = []
+    for name, value in record.items():
+        if name not in known and _is_number(value):
+            numbers.append(name)
+    for pattern, names in _families(numbers).items():
         if wanted <= set(map(_number, names)):
             shown = listed(names)
             yield InputProblem(
@@ -177,23 +181,17 @@ def numbered(names: Iterable[str]) -> str:
         >>> numbered(["id", "sample_0", "sample_1"])
         "; for a column for each hypothesis: --field 'text=sample_*'"
     """
-    families: dict[str, list[str]] = {}
-    for name in names:
-        if _DIGITS.search(name):
-            families.setdefault(_pattern(name), []).append(name)
-    for pattern, own in families.items():
+    for pattern, own in _families(names).items():
         if len(own) > 1:
             return f"; for a column for each hypothesis: --field 'text={pattern}'"
     return ""
 
 
-def _families(
-    record: Mapping[str, Any], known: Collection[str]
-) -> dict[str, list[str]]:
-    """Return the keys of numbers that differ in their number only, by their pattern."""
+def _families(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return names that differ in their last number only, by their pattern."""
     families: dict[str, list[str]] = {}
-    for name, value in record.items():
-        if name not in known and _DIGITS.search(name) and _is_number(value):
+    for name in names:
+        if _DIGITS.search(name):
             families.setdefault(_pattern(name), []).append(name)
     return families
 
