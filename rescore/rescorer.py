@@ -139,23 +139,24 @@ class Rescorer:
 
     def _rename_models(self, tuned: Weights) -> None:
         """Give models the names that they had where weights were tuned."""
-        columns = tuned.tuning.columns
-        left = list(self._loaded)
-        names: dict[str, list[str]] = {}
-        for name, column in columns.items():
+        free: dict[str, list[str]] = {}
+        for name, column in tuned.tuning.columns.items():
             if column.role is Role.LM:
-                names.setdefault(column.fingerprint, []).append(name)
-        for model in self._loaded:
-            own = names.get(model.fingerprint, [])
+                free.setdefault(column.fingerprint, []).append(name)
+        unnamed = []
+        for place, model in enumerate(self._loaded):
+            own = free.get(model.fingerprint, [])
             if model.name in own:
                 own.remove(model.name)
-                left.remove(model)
-        for model in left:
-            own = names.get(model.fingerprint, [])
+            elif own:
+                unnamed.append(place)
+        for place in unnamed:
+            model = self._loaded[place]
+            own = free[model.fingerprint]
             if own:
                 renamed = copy(model)  # the caller's model keeps its name
                 renamed.name = own.pop(0)
-                self._loaded[self._loaded.index(model)] = renamed
+                self._loaded[place] = renamed
 
     def _check_config(self) -> None:
         """Refuse fields of the config that have no meaning here.

@@ -182,9 +182,8 @@ def measure(
         raise UserError(
             f"correlate: {metric.name} is no error rate; give --metric wer or cer"
         )
-    lists = lists.with_lists(
-        sorted(lists, key=content_key)
-    )  # intervals draw by this order
+    # intervals draw by this order
+    lists = lists.with_lists(sorted(lists, key=content_key))
     figures = Figures(metric, lists)
     firsts = first_pass(lists).texts
     measured = figures.of(firsts)
