@@ -113,7 +113,7 @@ class Understood:
         """
         self.roles[role] = _named(files)
         if replace:
-            self.roles[role] += " in place of those of the lists"
+            self.roles[role] += ", not from the lists"
 
     def tell(self) -> None:
         """Log the line, when all is read."""

@@ -130,7 +130,7 @@ def test_references_that_replace_those_of_the_lists_are_told(rescore: Run) -> No
     Path("texts.trn").write_text("an owl (u)\n")
     for name in ("owns.jsonl", "lacks.jsonl", "texts.trn"):
         done = rescore("eval", name, "--ref", "ref.trn")
-        replaced = "ref.trn (trn) in place of those of the lists" in done.stderr
+        replaced = "ref.trn (trn), not from the lists" in done.stderr
         assert replaced == (name == "owns.jsonl"), done.stderr
 
 
