@@ -176,8 +176,6 @@ def run(
                 tell_card_weight(config.lms[0])
         else:
             weights = tune(plan, tuning_lists)
-            if plan.has_weights_to_tune:
-                warn_of_few(tuning_lists)
         in_folds = None
         texts = None
         if plan.folds:
@@ -304,7 +302,7 @@ def first_lists(
 
 def tune(plan: Plan, lists: Dataset) -> Weights:
     """Return the weights that are best on lists with references, for the decision of
-    the plan.
+    the plan, and warn of lists that are too few.
 
     Args:
         plan: The plan: it says which columns have a weight, and how weights are tuned.
@@ -312,6 +310,23 @@ def tune(plan: Plan, lists: Dataset) -> Weights:
 
     Raises:
         UserError: There is no list; a list has no reference, or lacks a column.
+    """
+    weights = tune_row(plan, lists)
+    if plan.has_weights_to_tune:
+        warn_of_few(lists)
+    return weights
+
+
+def tune_row(plan: Plan, lists: Dataset) -> Weights:
+    """Return the weights as `tune` does, for one of several rows of a comparison: all
+    rows are tuned on the same lists, so the comparison warns once of few lists.
+
+    Args:
+        plan: The plan of the row.
+        lists: Scored lists that have the new hypotheses of the plan.
+
+    Raises:
+        UserError: As in `tune`.
     """
     if not lists:
         raise UserError("no lists to tune on")
