@@ -184,8 +184,8 @@ class Dataset(Sequence[NbestList]):
 
     @property
     def are_samples(self) -> bool:
-        """Whether the lists are taken for samples: the first-pass scores of each list
-        are equal. Lists of one hypothesis do not count.
+        """Whether the lists are taken for samples, which have no order: each list is
+        (`rescore.nbest.are_samples`). Lists of one hypothesis do not count.
         """
         several = [nbest for nbest in self if len(nbest.hypotheses) > 1]
         return bool(several) and all(map(are_samples, several))

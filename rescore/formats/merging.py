@@ -12,7 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from rescore.columns import FIRST_PASS, Column
+from rescore.columns import Column
+from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError, counted
 from rescore.formats.id_groups import groups_of_ids
 from rescore.ids import is_part_of_path, plain_id
@@ -102,16 +103,9 @@ def grouped(lists: Iterable[NbestList], pattern: str) -> Iterator[NbestList]:
         counted(len(every), "list"),
         counted(len(groups), "list"),
         _sizes(groups.values()),
-        ", samples without scores" if _lack_scores(groups.values()) else "",
+        ", samples with equal scores" if Dataset(groups.values()).are_samples else "",
     )
     yield from groups.values()
-
-
-def _lack_scores(lists: Iterable[NbestList]) -> bool:
-    """Return whether all first-pass scores are 0, as readers leave them for samples
-    without scores.
-    """
-    return all(score == 0 for nbest in lists for score in nbest.column(FIRST_PASS))
 
 
 def _sizes(lists: Iterable[NbestList]) -> str:

@@ -532,7 +532,7 @@ class TextFile:
         kind = "ids are" if self.by_id is not None else "lines begin with ids"
         if not is_any_known:
             advice = OR_WORDS if self.by_id is None else ""
-            if _are_samples(pairing):
+            if _have_numbers(pairing):
                 advice = OR_SAMPLES
             pairing.check(self._noun, kind, advice)
         elif not may_lack:
@@ -628,7 +628,7 @@ OR_LEAVE_OUT = "; add them, or leave these utterances out: --allow-missing"
 """What to do if some utterances have a reference, and others have none."""
 
 
-def _are_samples(pairing: Pairing) -> bool:
+def _have_numbers(pairing: Pairing) -> bool:
     """Return whether each of our ids is an id of the other side and a number."""
     known = set(pairing.theirs.ids or ())
     parts = [_NUMBERED.fullmatch(name) for name in pairing.ours.ids or ()]

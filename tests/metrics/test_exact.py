@@ -302,7 +302,7 @@ def two_forms(rescore: Run) -> tuple[str, str]:
     Path("gold").write_text("".join(gold))
     typed = ["--group-ids", "(.*)-[0-9]+", "-o", "grouped.jsonl"]
     done = rescore("convert", "requests.jsonl", *typed)
-    assert "of 5 hypotheses, samples without scores" in done.stderr
+    assert "of 5 hypotheses, samples with equal scores" in done.stderr
     return "choices.jsonl", "grouped.jsonl"
 
 
