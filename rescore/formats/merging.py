@@ -12,8 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from rescore.columns import Column
-from rescore.dataset import Dataset
+from rescore.dataset import Dataset, united
 from rescore.errors import OptionError, UserError, counted
 from rescore.formats.id_groups import groups_of_ids
 from rescore.ids import is_part_of_path, plain_id
@@ -64,11 +63,11 @@ def merged(lists: Iterable[NbestList]) -> Iterator[NbestList]:
         dropped += before - len(both.hypotheses)
         known[nbest.id] = both
     _warn_of_alike(known)
-    united = [number for number in lists_of_id.values() if number > 1]
+    numbers = [number for number in lists_of_id.values() if number > 1]
     log.info(
         "--merge unites %s of %s, and drops %s",
-        counted(sum(united), "list"),
-        counted(len(united), "utterance"),
+        counted(sum(numbers), "list"),
+        counted(len(numbers), "utterance"),
         counted(dropped, "equal text"),
     )
     yield from known.values()
@@ -230,15 +229,14 @@ def _header(first: NbestList, other: NbestList) -> Header:
             f"{_place(other)}: utterance {other.id}: first-pass scores are means in one"
             f" file and sums in the other ({_place(first)}); merge files of one model"
         )
-    records: dict[str, Column] = {**new.records, **header.records}
     for name, column in new.records.items():
-        if records[name] != column:
+        known = header.records.get(name, column)
+        if known != column:
             raise UserError(
                 f"{_place(other)}: column {name} comes from {column.short}, but from"
-                f" {records[name].short} in {_place(first)}; merge files of one model"
+                f" {known.short} in {_place(first)}; merge files of one model"
             )
-    translates = header.translates or new.translates
-    return replace(header, records=records, translates=translates)
+    return united([header, new])
 
 
 def _place(nbest: NbestList) -> str:
