@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import overload
 
 import numpy as np
@@ -76,8 +77,6 @@ class Dataset(Sequence[NbestList]):
     is made: its `header`. Each list keeps the header of its own file.
     """
 
-    __slots__ = ("_lists", "header")
-
     header: Header
     """What holds for all lists (`united`). The lists have the columns of the first
     list, or tuning and reports name the list that lacks one.
@@ -139,6 +138,11 @@ class Dataset(Sequence[NbestList]):
 
     def __repr__(self) -> str:
         return f"Dataset({self._lists!r})"
+
+    @cached_property
+    def has_references(self) -> bool:
+        """Whether a list has a reference."""
+        return any(nbest.references for nbest in self._lists)
 
     @property
     def score_names(self) -> list[str]:

@@ -409,7 +409,7 @@ def decide_all(
 def measure(plan: Plan, decided: Decided) -> Results:
     """Return the figures of decided lists."""
     lists = decided.lists
-    if plan.only_reported and not any(nbest.references for nbest in lists):
+    if plan.only_reported and not lists.has_references:
         log.warning(
             "--metric %s: the lists have no references, so nothing is measured; give"
             " --ref FILE",

@@ -308,7 +308,7 @@ class _Resolver:
             UserError: No list has a reference.
         """
         lists = self._at.lists
-        if lists and not any(nbest.references for nbest in lists):
+        if lists and not lists.has_references:
             raise UserError(
                 f"{option}: the lists have no references, so nothing is measured; give"
                 " --ref FILE"
@@ -383,7 +383,7 @@ class _Resolver:
             name = tuned_for.metric
         else:
             name = default_metric(known)
-        if at.dev and any(nbest.references for nbest in at.lists):
+        if at.dev and at.lists.has_references:
             # raises an error about test lists: dev lists may have words that they lack
             choose_metric(name, at.lists, at.measuring)
         metric = choose_metric(name, at.tuning_lists, at.measuring)

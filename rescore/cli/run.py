@@ -56,7 +56,7 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
             UserError: There is such a file.
         """
         self.check_lists(lists, times)
-        if self.html and not any(nbest.references for nbest in lists):
+        if self.html and not lists.has_references:
             raise UserError("--html needs references; give --ref FILE")
 
     def pairs(self, outcome: Outcome) -> Iterator[tuple[NbestList, str]]:
@@ -130,10 +130,9 @@ def command(
     if dev_lists.dev:
         dev = inputs.read_dev(dev_lists)
     outputs.check_all(lists, times)
-    has_references = any(nbest.references for nbest in lists)
     reported = bool(reporting.report or reporting.table)
     writes = outputs.any or reported
-    outputs.check_plain(prints_texts=not (writes or has_references))
+    outputs.check_plain(prints_texts=not (writes or lists.has_references))
     with options.scoring_progress(config, lists, dev) as progress:
         outcome = pipeline.run(lists, config, dev, lms.load, progress)
     if reported and outcome.results.tuning.has_figures and dev is not None:

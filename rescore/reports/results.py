@@ -156,7 +156,7 @@ def evaluate(
     has_folds = decided.in_folds is not None
     if not has_folds:
         weights = replace(weights, tuning=weights.tuning.of_all)
-    if not any(nbest.references for nbest in lists):
+    if not lists.has_references:
         metrics = ()
     metric = metrics[0] if metrics else None
     results = Results(

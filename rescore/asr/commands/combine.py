@@ -139,7 +139,7 @@ def command(
             "to measure each system and the vote: rescore %s",
             shlex.join([named[0], *measuring]),
         )
-    elif plan.metric.words and not any(nbest.references for nbest in lists):
+    elif plan.metric.words and not lists.has_references:
         _tell_how_to_tune(own, measuring, lists)
 
 
