@@ -186,6 +186,13 @@ class Dataset(Sequence[NbestList]):
                 return False
         return bool(several)
 
+    @cached_property
+    def are_translations(self) -> bool:
+        """Whether the lists are translations: a toolkit of translation wrote some of
+        them, or one has a source text that is not empty.
+        """
+        return self.header.translates or any(nbest.source for nbest in self._lists)
+
     @property
     def are_samples(self) -> bool:
         """Whether the lists are taken for samples, which have no order: each list is

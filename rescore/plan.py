@@ -58,7 +58,7 @@ from rescore.metrics import (
 from rescore.metrics.cached import remembered
 from rescore.metrics.folds import Folds, split
 from rescore.metrics.significance import PairedTest, by_speakers
-from rescore.nbest import NbestList
+from rescore.nbest import Header, NbestList
 from rescore.parts import FEATURES
 from rescore.reports.groups import labels
 from rescore.tuning import FIRST_PASS_ALONE, TunedBy, Tuning, TuningOptions, Weights
@@ -168,7 +168,7 @@ def resolve(
     specs: Sequence[str | None] = (),
     weights: Weights | None = None,
     measures: bool = True,
-    of_requests: bool = False,
+    requests: Header | None = None,
 ) -> Plan:
     """Decide everything that `config` leaves open.
 
@@ -183,15 +183,16 @@ def resolve(
             weights of the config.
         measures: Whether texts are decided or measured; a plan for scores alone has no
             metrics.
-        of_requests: Whether the lists stand for requests, each of which may have
-            another default metric.
+        requests: What holds for the lists of requests, which are still to come and may
+            have another default metric; None for an experiment.
 
     Raises:
         UserError: What `config` says cannot be done with these lists.
     """
     config = checked_once(ANY, config)
-    every = Dataset.of(lists)
+    every = Dataset.of(lists) if requests is None else Dataset((), requests)
     dev_lists = None if dev is None else Dataset.of(dev)
+    of_requests = requests is not None
     resolver = _Resolver(config, every, dev_lists, weights, measures, of_requests)
     plan = resolver.plan(load, specs)
     for reason in plan.reasons:
@@ -375,7 +376,7 @@ class _Resolver:
             UserError: The metric does not suit the lists, or cannot be tuned for.
         """
         at = self._at
-        known = Dataset(chain(at.lists, at.dev or NO_LISTS))
+        known = Dataset(chain(at.lists, at.dev)) if at.dev else at.lists
         tuned_for = self._tuned_for
         if self._config.metrics:
             name = self._config.metrics[0]
@@ -453,7 +454,7 @@ class _Resolver:
         decision = decision_of(self._config, at.former_weights or FIRST_PASS_ALONE)
         if self._config.decide is None:
             check_decision(self._config, decision.name)  # weights may have chosen it
-        if decision.lacks_scale and not at.tunes and at.lists:
+        if decision.lacks_scale and not at.tunes and at.decides_lists:
             if not at.lists.header.by_systems:
                 raise _without_scale(decision, at.lists)
             decision = replace(decision, scale=1.0)

@@ -135,8 +135,8 @@ class Situation:
     measures: bool
     """Whether texts are decided or measured; else the lists are only scored."""
     of_requests: bool = False
-    """Whether the lists stand for requests, each of which may have another default
-    metric.
+    """Whether the plan is for requests: `lists` is empty, and its header says what
+    holds for the lists to come, which may have another default metric.
     """
     measuring: MetricOptions = field(default_factory=MetricOptions)
     """The options of metrics: of the config, and of the metric that the weights were
@@ -204,6 +204,13 @@ class Situation:
     def tunes(self) -> bool:
         """Whether weights are tuned."""
         return self.dev is not None or self.config.folds is not None
+
+    @property
+    def decides_lists(self) -> bool:
+        """Whether texts are chosen from lists that are known, or from requests; else
+        weights alone are tuned.
+        """
+        return bool(self.lists) or self.of_requests
 
     @property
     def score_columns(self) -> list[str]:

@@ -809,6 +809,29 @@ def test_words_are_the_same_where_the_metric_says_so() -> None:
     assert found[0].confidence == pytest.approx(2 / 3)
 
 
+TRAITS: dict[str, dict[str, Any]] = {
+    "words": {},
+    "an empty source": {"source": ""},
+    "a source": {"source": "die alte Uhr"},
+    "of a translator": {"header": Header(translates=True)},
+}
+"""What says whether lists are translations, for which BLEU is the default metric."""
+
+
+def test_requests_have_the_metric_of_their_lists() -> None:
+    config = RunConfig(decide="mbr", scale=1.0)
+    weights = Weights({"s2s": 1.0})
+    rescorer = Rescorer((), weights, config)
+    chosen = {}
+    for name, traits in TRAITS.items():
+        lists = [replace(nbest, **traits) for nbest in demo(100)]
+        outcome = pipeline.apply(lists, weights, config)
+        assert [one.text for one in rescorer.choose_all(lists)] == outcome.texts, name
+        chosen[name] = outcome.texts
+    assert chosen["words"] == chosen["an empty source"] != chosen["a source"]
+    assert chosen["a source"] == chosen["of a translator"]
+
+
 Look = Callable[[str, int], str]
 
 
