@@ -88,7 +88,7 @@ class Outcome:
     decided: Decided
     """The test lists with their new columns, and the text chosen for each."""
     results: Results
-    dev: Dataset | None = None
+    tuning_lists: Dataset | None = None
     """The lists that weights were tuned on, with their new columns: the dev lists, or
     with folds the lists themselves.
     """

@@ -88,8 +88,10 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
             outcome.weights.save(Path(self.save_weights))
         if self.html:  # last: it may fail, and nothing else is to be lost then
             curve = []
-            if outcome.dev:
-                curve = weight_curve(outcome.metric, outcome.dev, outcome.weights)
+            if outcome.tuning_lists:
+                curve = weight_curve(
+                    outcome.metric, outcome.tuning_lists, outcome.weights
+                )
             content = page(
                 outcome.results, outcome.metric, outcome.lists, outcome.texts, curve
             )
@@ -162,7 +164,7 @@ def _figures_on_dev(outcome: Outcome) -> list[MetricResult]:
         outcome: The outcome of a run with dev lists.
     """
     decided = pipeline.decide_all(
-        outcome.plan, outcome.weights, outcome.dev or NO_LISTS
+        outcome.plan, outcome.weights, outcome.tuning_lists or NO_LISTS
     )
     without_groups = replace(outcome.plan, by=None)
     return pipeline.measure(without_groups, decided).metrics
