@@ -31,7 +31,7 @@ FEWEST = 20
 """Lists that are enough to say how much scores differ within a list."""
 SUMS_FALL = -0.2
 """Correlation with the length of texts above which scores are hardly sums."""
-ERRORS = 2.0
+STANDARD_ERRORS = 2.0
 """Standard errors by which a correlation has to be above `SUMS_FALL`."""
 ROUNDING = 1e-4
 """By which scores in a file may differ from the exact log of a rank."""
@@ -230,7 +230,7 @@ class Dataset(Sequence[NbestList]):
         the length of the text, as sums of log-probabilities do.
 
         Spearman's correlation of the medians of lists decides. It has to be above
-        `SUMS_FALL` by `ERRORS` standard errors, so that few lists need a clear rise.
+        `SUMS_FALL` by `STANDARD_ERRORS`, so that few lists need a clear rise.
         False for fewer than `FEWEST` lists with scores, for ranks, and for lists of
         several systems.
         """
@@ -247,7 +247,7 @@ class Dataset(Sequence[NbestList]):
         if len(scores) < FEWEST or not all(map(varies, columns)):
             return False
         correlation = spearman(*columns)
-        return correlation - ERRORS / math.sqrt(len(scores) - 1) > SUMS_FALL
+        return correlation - STANDARD_ERRORS / math.sqrt(len(scores) - 1) > SUMS_FALL
 
     def _first_pass(self) -> Iterator[npt.NDArray[np.float64]]:
         """Yield the first-pass scores of each list, as far as hypotheses have one."""

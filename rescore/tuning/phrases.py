@@ -21,7 +21,7 @@ from rescore.decision.first_pass import class_of_records
 from rescore.errors import counted, listed
 from rescore.parts import BEST, FEATURES
 from rescore.tuning.components import Fit, ToolkitScore
-from rescore.tuning.record import ERRORS, TriedAlone, Unproven
+from rescore.tuning.record import STANDARD_ERRORS, TriedAlone, Unproven
 
 DELETING = 10
 """The number of deletions for each insertion from which on a word bonus is advised."""
@@ -258,7 +258,7 @@ def why_zero(
     if gain <= 0:
         advice = try_other if instead else BEST_ON_DEV
         return f"{no_help}: {figures}{closest}; {advice}"
-    if unproven.errors > ERRORS:
+    if unproven.errors > STANDARD_ERRORS:
         error = (unproven.high - gain) / unproven.errors
         return (
             f"the weights are 0: {figures}; the gain of {gain:.2f} points is"

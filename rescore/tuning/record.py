@@ -106,7 +106,7 @@ def _signed_value(value: Any) -> str:
     return "+".join(value)
 
 
-ERRORS = 2.0
+STANDARD_ERRORS = 2.0
 """Standard errors that a gain has to exceed in all tests: of all columns against the
 first pass, of one column beside the others, and of hypotheses with new words. A gain
 that is the largest of many has to exceed more (`search.errors_of_sum`,
@@ -154,7 +154,7 @@ class Unproven:
     """The metric of the decision with first-pass scores alone, in percent: the value
     that the gain is over.
     """
-    errors: float = ERRORS
+    errors: float = STANDARD_ERRORS
     """The standard errors between the gain and each end of the interval: 2, and more
     for the gain by several columns.
     """

@@ -33,7 +33,7 @@ from rescore.tuning import pattern
 from rescore.tuning.components import toolkit_score
 from rescore.tuning.line import Floats
 from rescore.tuning.objective import TuningObjective, by_content
-from rescore.tuning.record import ERRORS, Tuning, TuningOptions, Unproven
+from rescore.tuning.record import STANDARD_ERRORS, Tuning, TuningOptions, Unproven
 from rescore.tuning.scale import tune_scale
 from rescore.tuning.search import (
     Optimum,
@@ -641,7 +641,9 @@ class Tuner:
                 ordered[name] = result.weights[name]
         return replace(result, weights=ordered, excluded=excluded)
 
-    def _better(self, ours: Counts, theirs: Counts, errors: float = ERRORS) -> bool:
+    def _better(
+        self, ours: Counts, theirs: Counts, errors: float = STANDARD_ERRORS
+    ) -> bool:
         """Return whether choices (lists, k) are better than others: by more than some
         standard errors, or on these very lists with --no-bagging.
         """
