@@ -271,12 +271,12 @@ class Tuner:
         self.tuning = tuning
         self.mixture = mixture
         self._is_first = is_first
-        self.models = [name for name in columns if name not in options.negative]
+        self.shares = [name for name in columns if name not in options.negative]
         """Columns whose weights lie between 0 and 1."""
         self.free = [*options.bonuses, *options.negative]
         """Columns whose weights have no bounds."""
         self.given = options.given
-        self.names = [*self.models, *self.free]
+        self.names = [*self.shares, *self.free]
         """All columns that are tuned."""
         self.ordered = [*columns, *options.bonuses, *self.given]
         """The columns in the order in which they were named."""
@@ -520,10 +520,10 @@ class Tuner:
         """Return the fit with the interval in which its weight is equally good, if the
         best score has a single weight.
         """
-        is_single = len(self.models) == 1 and not self.free
+        is_single = len(self.shares) == 1 and not self.free
         if not is_single or not self.options.decision.is_best:
             return fit
-        (name,) = self.models
+        (name,) = self.shares
         objective = best.objective
         ends = []
         for share in same(objective, float(best.point[1])):
@@ -596,7 +596,7 @@ class Tuner:
             return None
         named = {}
         for name, weight in weights.items():
-            if name in self.models or (name in self.free and weight):
+            if name in self.shares or (name in self.free and weight):
                 named[name] = weight
         errors = errors_of_sum(number)
         low, high = gain_interval(self.metric, trial.chosen, alone, errors)
@@ -632,7 +632,7 @@ class Tuner:
         """Return the weights in the order in which their columns were named, the first
         pass first.
         """
-        lm = {name: weights.get(name, 0.0) for name in self.models}
+        lm = {name: weights.get(name, 0.0) for name in self.shares}
         bonuses = {name: weights[name] for name in self.free if name in weights}
         result = Weights.interpolation(lm, self.tuning, bonuses | self.given)
         ordered = {}
