@@ -46,7 +46,7 @@ from rescore.reports.results import Results, evaluate
 from rescore.scoring import OnProgress, OnScores, add_columns, windows_of_lists
 from rescore.scoring.shards import Shards
 from rescore.tuning import TunedBy, Tuning, Weights, tune_weights, tuned_in_folds
-from rescore.tuning.folds import HeldOut, InFolds, harmless
+from rescore.tuning.folds import HeldOut, InFolds, judged_by_folds
 from rescore.tuning.lists import (
     common_expansion_columns,
     warn_of_constant,
@@ -201,7 +201,7 @@ def _in_folds(plan: Plan, folds: Folds, weights: Weights, lists: Dataset) -> Hel
     weights_of_folds = tuned_in_folds(
         folds, plan.metric, lists, plan.tuned_columns, plan.tuning
     )
-    held_out = harmless(folds, plan.metric, lists, weights, weights_of_folds)
+    held_out = judged_by_folds(folds, plan.metric, lists, weights, weights_of_folds)
     weights = held_out.weights
     unproven = weights.tuning.unproven
     if unproven is not None and unproven.held_out:
