@@ -15,7 +15,7 @@ from rescore.columns import Column
 from rescore.errors import OptionError
 from rescore.reports.figures import signed
 from rescore.reports.outputs import MeasuredOutputs, Output, names_in_each
-from rescore.reports.records import CHOICES, MetricResult, Record
+from rescore.reports.records import OUTPUTS, MetricResult, Record
 from rescore.reports.summary import REFERENCE_SIZES
 from rescore.signature import DIGITS, Signature
 from rescore.styles import figure, text
@@ -329,11 +329,11 @@ def _figures(
     """Yield the comparison of each figure of the metrics that both results have."""
     for old, new in pairs:
         prefix = "" if old.metric == golden.metric else f"{old.metric}."
-        for choice in CHOICES:
+        for output in OUTPUTS:
             yield _moved(
-                f"{prefix}{choice}",
-                getattr(old, choice),
-                getattr(new, choice),
+                f"{prefix}{output}",
+                getattr(old, output),
+                getattr(new, output),
                 old.higher_is_better,
                 tolerance,
             )

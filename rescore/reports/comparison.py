@@ -340,8 +340,8 @@ def compare(
     _mark_as_good(result, figures, texts)
     if by is not None:
         rows = {}
-        for name, choice in texts.items():
-            rows[name] = [chosen.text for chosen in choice]
+        for name, output in texts.items():
+            rows[name] = [chosen.text for chosen in output]
         result.groups = grouped(by, [metric], lists, rows)
     return result
 

@@ -223,27 +223,27 @@ class Figures:
         """The metric of the best hypotheses, in percent."""
         return self.value(self.at(self.oracle_indices()))
 
-    def value(self, choice: ScoredTexts) -> float:
-        """Return the metric of a choice, in percent."""
-        return value(self.metric, summed(choice))
+    def value(self, output: ScoredTexts) -> float:
+        """Return the metric of an output, in percent."""
+        return value(self.metric, summed(output))
 
     @cached_property
     def _keys(self) -> list[str]:
         """The key of each list by which units are ordered; it takes a moment."""
         return list(map(content_key, self.lists))
 
-    def by_unit(self, choice: ScoredTexts) -> Sequence[Counts]:
+    def by_unit(self, output: ScoredTexts) -> Sequence[Counts]:
         """Return the statistics of each unit that is exchanged or drawn
         (`PairedTest.by_unit`).
 
         Args:
-            choice: One text per list.
+            output: One text per list.
         """
-        rows = [text.counts for text in choice]
+        rows = [text.counts for text in output]
         return self.test.by_unit(self.lists, rows, self._keys)
 
     def p_value(self, first: ScoredTexts, second: ScoredTexts) -> float:
-        """Return the p-value of the difference between two choices.
+        """Return the p-value of the difference between two outputs.
 
         Args:
             first: One text per list.
@@ -254,20 +254,20 @@ class Figures:
     def row(
         self,
         name: str,
-        choice: ScoredTexts,
+        output: ScoredTexts,
         against: ScoredTexts | None = None,
         interval: bool = True,
     ) -> MeasuredRow:
-        """Return the figures of a choice.
+        """Return the figures of an output.
 
         Args:
             name: The name of the row.
-            choice: One text per list.
-            against: The choice that the p-value compares with; None for no p-value.
+            output: One text per list.
+            against: The output that the p-value compares with; None for no p-value.
             interval: Whether the row has a confidence interval.
         """
-        sums = summed(choice)
-        rows = [text.counts for text in choice]
+        sums = summed(output)
+        rows = [text.counts for text in output]
         row = MeasuredRow(
             name=name,
             metric=self.metric.name,
@@ -275,9 +275,9 @@ class Figures:
             counts=self.metric.details(sums),
         )
         if interval:
-            row.interval = confidence_interval(self.metric, self.by_unit(choice))
+            row.interval = confidence_interval(self.metric, self.by_unit(output))
         if against is not None:
-            row.p_value = self.p_value(against, choice)
+            row.p_value = self.p_value(against, output)
         if self.metric.words is not None:
             errors = self.metric.losses(np.stack(rows))
             row.wrong = int((errors > 0).sum())

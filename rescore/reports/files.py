@@ -15,7 +15,7 @@ from rescore.files import name_of_set, parsed, read_json
 from rescore.parts import METRICS
 from rescore.reports import former
 from rescore.reports.outputs import MeasuredOutputs, short_names
-from rescore.reports.records import CHOICES, SCHEMA, MetricResult, Record
+from rescore.reports.records import OUTPUTS, SCHEMA, MetricResult, Record
 from rescore.reports.results import Results
 from rescore.tuning.weights import OF_TEXTS
 
@@ -143,11 +143,11 @@ def _as_result(report: MeasuredOutputs, place: int) -> MetricResult:
         signature=report.signature,
         conditions=report.conditions,
     )
-    for choice, measured in (("first_pass", first), ("reranked", row)):
+    for output, measured in (("first_pass", first), ("reranked", row)):
         if measured.wrong is not None:
-            result.sentence_errors[choice] = measured.wrong
+            result.sentence_errors[output] = measured.wrong
         if measured.interval is not None:
-            result.intervals[choice] = measured.interval
+            result.intervals[output] = measured.interval
     return result
 
 
@@ -206,21 +206,21 @@ def _with_nan(row: Any) -> Any:
     """
     if not isinstance(row, dict):
         return row
-    figures = [row.get(choice, 0) for choice in CHOICES]
+    figures = [row.get(output, 0) for output in OUTPUTS]
     if any(figure is not None for figure in figures):
         return row
-    return row | dict.fromkeys(CHOICES, math.nan)
+    return row | dict.fromkeys(OUTPUTS, math.nan)
 
 
 def _is_complete(measured: MetricResult) -> bool:
     """Return whether all figures of a metric are finite, or all are not defined, and
     have the same counts.
     """
-    names = measured.counts.get(CHOICES[0], {}).keys()
+    names = measured.counts.get(OUTPUTS[0], {}).keys()
     is_defined = not math.isnan(measured.first_pass)
-    for choice in CHOICES:
-        if choice not in measured.counts or measured.counts[choice].keys() != names:
+    for output in OUTPUTS:
+        if output not in measured.counts or measured.counts[output].keys() != names:
             return False
-        if is_defined and not math.isfinite(getattr(measured, choice)):
+        if is_defined and not math.isfinite(getattr(measured, output)):
             return False
     return True

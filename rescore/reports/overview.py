@@ -434,9 +434,9 @@ def _intervals_by_method(
     for run in results:
         for figures in run.metrics:
             names = {"first_pass": figures.baseline, "reranked": str(run.system)}
-            for choice, method in names.items():
-                if choice in figures.intervals:
-                    interval = interval_cell(figures.intervals[choice])
+            for output, method in names.items():
+                if output in figures.intervals:
+                    interval = interval_cell(figures.intervals[output])
                     marks[method, _column(run, figures)] = f" ({interval})"
     return marks
 

@@ -30,7 +30,7 @@ def rate(text: str) -> Any:
     return Meta(description=text, extra_json_schema={"type": ["number", "null"]})
 
 
-CHOICES = ("first_pass", "oracle", "reranked")
+OUTPUTS = ("first_pass", "oracle", "reranked")
 """What is measured of each list: the first pass's best, the best of all, and the text
 that was chosen.
 """
@@ -149,17 +149,17 @@ class MetricResult:
         """Whether the figures have rows of several systems."""
         return self.votes is not None
 
-    def row(self, choice: str) -> MeasuredRow:
-        """One of `CHOICES`."""
+    def row(self, output: str) -> MeasuredRow:
+        """One of `OUTPUTS`."""
         return MeasuredRow(
-            name=self.baseline if choice == "first_pass" else choice,
+            name=self.baseline if output == "first_pass" else output,
             metric=self.metric,
-            value=getattr(self, choice),
-            counts=self.counts[choice],
-            interval=self.intervals.get(choice),
-            p_value=self.p_value if choice == "reranked" else None,
+            value=getattr(self, output),
+            counts=self.counts[output],
+            interval=self.intervals.get(output),
+            p_value=self.p_value if output == "reranked" else None,
             signature=self.signature,
-            wrong=self.sentence_errors.get(choice),
+            wrong=self.sentence_errors.get(output),
         )
 
 
