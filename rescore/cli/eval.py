@@ -165,7 +165,7 @@ def command(
         systems.append(outputs.compare_outputs(read, metric, test, config.by))
     own.write_details(lambda: outputs.output_details(every[0], read[0], read[-1]))
     if own.report:
-        write_json(outputs.record_of(systems), own.report)
+        write_json(outputs.report_of(systems), own.report)
     options.show(render(systems))
 
 

@@ -87,10 +87,10 @@ def read_each(path: Path) -> list[Record]:
     reports = read_outputs(path)
     if reports is None:
         return [read(path)]
-    return as_records(reports, name_of_set(str(path)))
+    return as_results(reports, name_of_set(str(path)))
 
 
-def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]:
+def as_results(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]:
     """Return outputs as the results of runs: the first output is the first pass.
 
     Args:
@@ -100,14 +100,14 @@ def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]
     outputs = reports[0].systems
     names = short_names([output.name for output in outputs])
     compared = range(1, len(outputs)) or range(1)
-    records = []
+    results = []
     for place in compared:
         measured = []
         for report in reports:
             result = _as_result(report, place)
             result.first_output = names[outputs[0].name]
             measured.append(result)
-        records.append(
+        results.append(
             Record(
                 utterances=outputs[0].utterances,
                 hypotheses=0,
@@ -119,8 +119,8 @@ def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]
             )
         )
     groups = reports[0].groups
-    records[0].groups = groups.called(names) if groups is not None else None
-    return records
+    results[0].groups = groups.called(names) if groups is not None else None
+    return results
 
 
 def _as_result(report: MeasuredOutputs, place: int) -> MetricResult:

@@ -375,7 +375,7 @@ def _not_the_same(
     )
 
 
-def record_of(every: Sequence[MeasuredOutputs]) -> Any:
+def report_of(every: Sequence[MeasuredOutputs]) -> Any:
     """Return what JSON has of outputs: one object; of several metrics a list of
     objects.
 
