@@ -53,7 +53,7 @@ class Reason:
 
     subject: str
     """The thing that is chosen, such as `metric`."""
-    decision: str
+    chosen: str
     """What the plan chose, such as `WER`."""
     why: str
     shown: bool = False
@@ -61,7 +61,7 @@ class Reason:
 
     def __str__(self) -> str:
         """Return the choice as one line."""
-        return f"{self.subject}: {self.decision} ({self.why})"
+        return f"{self.subject}: {self.chosen} ({self.why})"
 
 
 class WeightKind(Enum):
@@ -153,15 +153,15 @@ class Situation:
     reasons: list[Reason] = field(default_factory=list)
     """The reasons of all choices so far, of the plan and of features."""
 
-    def note(self, subject: str, decision: object, why: str) -> None:
+    def note(self, subject: str, chosen: object, why: str) -> None:
         """Add the reason of a choice.
 
         Args:
             subject: The thing that is chosen.
-            decision: What was chosen.
+            chosen: What was chosen.
             why: The reason.
         """
-        self.reasons.append(Reason(subject, str(decision), why))
+        self.reasons.append(Reason(subject, str(chosen), why))
 
     def note_unweighted(
         self, features: Mapping[str, Feature], weighted: Collection[str]
