@@ -46,7 +46,7 @@ from rescore.reports.markup import (
     parted_signatures,
     signature_lines,
 )
-from rescore.reports.outputs import warn_of_few
+from rescore.reports.outputs import warn_of_few_units
 from rescore.reports.summary import why_all_zero
 from rescore.styles import figure, marked_worse, p_value
 from rescore.tuning.phrases import bonus_phrases, notes
@@ -294,7 +294,7 @@ def compare(
         varied: The option whose values the entries have; None if they are models.
     """
     warn_of_texts(metric, lists)
-    warn_of_few(test, metric, lists)
+    warn_of_few_units(test, metric, lists)
     figures = Figures(metric, lists, test)
     dev_figures = Figures(metric, dev)
     first = figures.of(first_pass(lists).texts)

@@ -199,7 +199,7 @@ def compare_outputs(
         measured.append(Output.of(row, len(base_lists), oracle))
         first = first or own
     if used is not None:
-        warn_of_few(test, metric, base_lists)
+        warn_of_few_units(test, metric, base_lists)
     groups = None
     if by is not None:
         groups = grouped(by, [metric], base_lists, texts_of_output)
@@ -246,7 +246,7 @@ def output_details(
     return details(metric, lists, before, after)
 
 
-def warn_of_few(test: PairedTest, metric: Metric, lists: Dataset) -> None:
+def warn_of_few_units(test: PairedTest, metric: Metric, lists: Dataset) -> None:
     """Say so where there are too few units for a low p-value."""
     number = len(test.by_unit(lists, [np.zeros(1, dtype=np.int64)] * len(lists)))
     if number >= FEWEST or not getattr(TESTS[test.name], "exchanges", False):

@@ -30,7 +30,7 @@ from rescore.reports.figures import (
 )
 from rescore.reports.groups import as_html, grouped, reference_words
 from rescore.reports.markup import as_frame, checked_name, html, write_json
-from rescore.reports.outputs import warn_of_few
+from rescore.reports.outputs import warn_of_few_units
 from rescore.reports.overview import render_overview
 from rescore.reports.records import MetricResult, Record
 from rescore.reports.summary import cells, render
@@ -188,7 +188,7 @@ def evaluate(
         outputs = {results.baseline: first_pass, "reranked": decided.texts}
         results.groups = grouped(by, metrics, lists, outputs)
     if test is not None and metrics:
-        warn_of_few(test, metrics[0], lists)
+        warn_of_few_units(test, metrics[0], lists)
     results.unboosted = _unboosted(metrics, decided)
     if has_folds and results.main:
         results.choice = _held_out(weights, results.main)
