@@ -17,7 +17,6 @@ from rescore.decision import Choice, Decision, combine
 from rescore.decision.choice import candidates
 from rescore.decision.first_pass import FirstPass
 from rescore.errors import UserError
-from rescore.formats.first_pass import is_by_order
 from rescore.metrics.base import (
     Counts,
     Metric,
@@ -127,8 +126,7 @@ def _warn_of_order(weights: Weights, lists: Dataset) -> None:
     columns = weights.score_columns
     if weights.tuning.held_out or not columns or any(map(weights.weighs, columns)):
         return
-    have_choices = any(len(nbest.hypotheses) > 1 for nbest in lists)
-    if have_choices and all(map(is_by_order, lists)):
+    if lists.is_order_only:
         log.warning(
             "the lists have no scores, and their order stands for scores: this may be"
             " why the weight is 0; write the scores of the recogniser into the lists"
