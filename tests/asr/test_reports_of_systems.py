@@ -58,7 +58,8 @@ def system(values: Values, metric: int = 0) -> Values:
 
 
 def renamed(values: Values) -> None:
-    system(values)["name"] = "new"
+    for metric in values["metrics"]:
+        metric["systems"][1]["name"] = "new"
 
 
 def without_systems(values: Values) -> None:
@@ -68,6 +69,16 @@ def without_systems(values: Values) -> None:
 
 def raised(values: Values) -> None:
     system(values)["value"] -= 1
+
+
+def agreeing(values: Values) -> None:
+    values["hypotheses"] += 1
+
+
+def agreeing_without_systems(values: Values) -> None:
+    """Lists of one system: the number of hypotheses is a setting of the recogniser."""
+    agreeing(values)
+    without_systems(values)
 
 
 def lowered(values: Values) -> None:
@@ -83,10 +94,12 @@ def raised_cer(values: Values) -> None:
     [
         (dict, "passed\n"),
         (without_systems, "passed\n"),
+        (agreeing, "passed\n"),
+        (agreeing_without_systems, "FAILED: hypotheses\n"),
         (lowered, "passed; better than golden in systems.fair: "),
         (raised, "FAILED: systems.fair\n"),
         (raised_cer, "FAILED: CER.systems.fair\n"),
-        (renamed, "FAILED: systems.new\n"),
+        (renamed, "FAILED: systems.new, CER.systems.new\n"),
     ],
 )
 def test_check_compares_each_system(
@@ -102,7 +115,33 @@ def test_check_compares_each_system(
     done = rescore("check", "r.json", "--golden", "golden.json")
     assert verdict in done.stdout, done.stdout
     assert done.returncode == int("FAILED" in verdict)
-    assert done.stdout.count("not in the golden file") == int(change is renamed)
+    added = len(results["metrics"]) if change is renamed else 0
+    assert done.stdout.count("not in the golden file") == added
+
+
+def test_a_number_of_texts_that_moved_is_told(
+    rescore: Run, results: Values, tmp_path: Path
+) -> None:
+    agreeing(results)
+    (tmp_path / "golden.json").write_text(json.dumps(results))
+    table = rescore("check", "r.json", "--golden", "golden.json").stdout
+    (row,) = [line for line in table.splitlines() if line.startswith("hypotheses ")]
+    assert row.endswith("changed  not a failure by itself")
+
+
+@pytest.mark.parametrize("change", [dict, raised, raised_cer])
+def test_a_renamed_system_is_named(
+    change: Callable[[Values], object], rescore: Run, results: Values, tmp_path: Path
+) -> None:
+    """The figures must be equal under all metrics, as those of outputs of `eval`."""
+    change(results)
+    renamed(results)
+    (tmp_path / "golden.json").write_text(json.dumps(results))
+    done = rescore("check", "r.json", "--golden", "golden.json")
+    advice = "new is probably fair now: the figures are equal; give --renamed new=fair,"
+    is_equal = change is dict
+    assert (advice in done.stdout) == is_equal, done.stdout
+    assert ("no such system" in done.stdout) != is_equal
 
 
 def test_a_system_has_a_new_name(rescore: Run, results: Values, tmp_path: Path) -> None:
@@ -114,5 +153,5 @@ def test_a_system_has_a_new_name(rescore: Run, results: Values, tmp_path: Path) 
     assert done.returncode == 0 and "systems.old" in done.stdout, done.stdout
     assert_one_line_error(
         rescore(*command, "older=fair"),
-        "--renamed: no output in the golden file is called older; the outputs are",
+        "--renamed: no system in the golden file is called older; the systems are",
     )
