@@ -37,7 +37,12 @@ from rescore.reports.figures import (
     summed,
 )
 from rescore.styles import p_phrase
-from rescore.tuning.phrases import BEST_ON_DEV, MORE_LISTS, another_lm
+from rescore.tuning.phrases import (
+    ANOTHER_SCALE,
+    BEST_ON_DEV,
+    MORE_LISTS,
+    another_lm,
+)
 from rescore.tuning.weights import Weights
 
 PAIRS = 20
@@ -90,7 +95,7 @@ class Outlook:
 
     metric: str
     has_lm: bool
-    """Whether a language model's scores have a weight."""
+    """Whether a language model's scores have a weight, and the decision reads them."""
     first_pass: float
     reranked: float
     flatters: bool
@@ -282,6 +287,7 @@ def outlook(
     direction = _direction(metric)
     # "+ 0.0" makes 0 of -0, which would be shown as "-0.00".
     low, high = sorted(direction * end + 0.0 for end in ends)
+    are_alike = weights.decision.scale == 0  # whatever the scores are
     new_texts = _number_of_new(lists, decided.texts)
     choices = [figures.oracle, before]
     if not new_texts:
@@ -291,7 +297,7 @@ def outlook(
     best_of = max if metric.higher_is_better else min
     result = Outlook(
         metric=metric.name,
-        has_lm=any(map(weights.weighs, weights.score_columns)),
+        has_lm=not are_alike and any(map(weights.weighs, weights.score_columns)),
         first_pass=before,
         reranked=after,
         flatters=flatters,
@@ -308,6 +314,10 @@ def outlook(
     if lists.header.by_systems and not result.has_lm:
         result = replace(result, by_votes=True)
         step = analysis_of_systems().next_step(result, weights)
+        return replace(result, next=step)
+    if are_alike and weights.score_columns:
+        reason = "at scale 0 all hypotheses count alike"
+        step = f"{ANOTHER_SCALE}: {reason}; {result.told_possible}"
         return replace(result, next=step)
     counts = metric.details(summed(first))
     instead = another_lm(counts, weights.weights, weights.tuning.columns)

@@ -172,6 +172,10 @@ MORE_LISTS = "tune on more lists"
 BEST_ON_DEV = f"{MORE_LISTS}, or take the best weights on dev with --no-bagging"
 
 
+ANOTHER_SCALE = "leave out --scale to tune it, or give a scale above 0"
+"""What to do at scale 0, where all hypotheses count alike, whatever their scores."""
+
+
 def another_lm(
     counts: Mapping[str, float],
     weights: Mapping[str, float],
@@ -199,6 +203,19 @@ def another_lm(
     return (
         f"--word-bonus tune of `rescore run` (the first pass has {deletions:,}"
         f" deletions and {insertions:,} insertions)"
+    )
+
+
+def why_zero_at_scale_0(columns: Sequence[str]) -> str:
+    """Return one sentence that says why no column can help at scale 0, and what to do.
+
+    Args:
+        columns: The columns whose weights were tuned.
+    """
+    weights = "the weights are 0" if len(columns) > 1 else "the weight is 0"
+    return (
+        f"{weights}: at scale 0 all hypotheses count alike, so {listed(columns)} cannot"
+        f" help; {ANOTHER_SCALE}"
     )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rescore import read
+from rescore import formats, read
 from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.errors import UserError
@@ -21,7 +21,8 @@ from rescore.metrics import Normaliser, value
 from rescore.metrics.exact import ExactMatch
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
-from tests.conftest import Run
+from rescore.tuning import Weights
+from tests.conftest import Run, assert_one_line_error
 
 ANSWER = r"#### (-?[\d.,]*\d)"
 
@@ -250,6 +251,35 @@ def test_from_a_batch_to_a_majority_vote(
     assert ["reranked", "100.00", "100.00-100.00"] in rows
     lines = Path("out.txt").read_text().splitlines()
     assert [line.split()[-1] for line in lines] == [str(n) for n in range(1, 13)]
+
+
+ROADS = (
+    "run l.jsonl",
+    "run l.jsonl --folds 2",
+    "run l.jsonl --metric bleu",
+    "tune l.jsonl -o w.json",
+    "rerank l.jsonl --weights w.json",
+    "confidence l.jsonl -o c.jsonl",
+)
+
+
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("metric", ["exact", "wer"])
+def test_answers_have_no_vote_by_words(metric: str, road: str, rescore: Run) -> None:
+    """The texts of rover have no answers: each would be wrong."""
+    lists = []
+    for number in range(4):
+        texts = ["so #### 1", "well #### 1", "#### 2"]
+        hypotheses = [Hypothesis(text, {"s2s": 0.0}) for text in texts]
+        lists.append(NbestList(f"u{number}", hypotheses, ("#### 1",)))
+    formats.write(lists, "l.jsonl")
+    Weights({"s2s": 1.0}).save("w.json")
+    command = (*road.split(), "--metric", metric, "--scale", "1", "--decide")
+    done = rescore(*command, "rover", "--answer", ANSWER)
+    assert_one_line_error(done, "--answer", "rover", "give --decide mbr")
+    for typed in (("mbr", "--answer", ANSWER), ("rover",)):
+        done = rescore(*command, *typed)
+        assert done.returncode == 0, done.stderr
 
 
 def test_ids_that_differ_in_numbers_have_their_order() -> None:
