@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields, replace
 
 from rescore.columns import Column
 from rescore.errors import OptionError
-from rescore.reports.figures import MeasuredRow, signed
+from rescore.reports.figures import MEAN_OF_SAMPLES, MeasuredRow, signed
 from rescore.reports.outputs import MeasuredOutputs, Output, names_in_each
 from rescore.reports.records import CHOICES, MetricResult, Record
 from rescore.reports.summary import REFERENCE_SIZES
@@ -326,6 +326,9 @@ def _one_output(
     figures = {f"{output} ({metric})": (before.value, after.value)}
     if before.oracle is not None and after.oracle is not None:
         figures[f"{output} ({metric}, oracle)"] = (before.oracle, after.oracle)
+    if before.mean_of_samples is not None and after.mean_of_samples is not None:
+        means = before.mean_of_samples.value, after.mean_of_samples.value
+        figures[f"{output} ({metric}, {MEAN_OF_SAMPLES})"] = means
     for name, (was, is_now) in figures.items():
         yield _moved(name, _value(was), _value(is_now), higher_is_better, tolerance)
     yield _same(f"{output} ({metric}, utterances)", before.utterances, after.utterances)
@@ -355,6 +358,14 @@ def _figures(
                 f"{prefix}{choice}",
                 getattr(old, choice),
                 getattr(new, choice),
+                old.higher_is_better,
+                tolerance,
+            )
+        if old.mean_of_samples is not None and new.mean_of_samples is not None:
+            yield _moved(
+                f"{prefix}mean_of_samples",
+                old.mean_of_samples.value,
+                new.mean_of_samples.value,
                 old.higher_is_better,
                 tolerance,
             )

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from rescore.errors import UserError
 from rescore.files import name_of_set
+from rescore.metrics.significance import SAMPLES
 from rescore.parts import STYLES
 from rescore.reports import groups
 from rescore.reports.figures import (
@@ -43,7 +44,7 @@ ERROR_HEAD = ["dataset", "Snt", "Wrd", "Corr", "Sub", "Del", "Ins", "Err", "S.Er
 """The head line of error rates in the layout `espnet`."""
 
 
-INTERVALS = "in brackets 95 % confidence intervals, by bootstrap"
+INTERVALS = f"in brackets 95 % confidence intervals, by bootstrap ({SAMPLES:,} samples)"
 """What the figures in brackets are."""
 
 

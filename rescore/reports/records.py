@@ -95,6 +95,13 @@ class MetricResult:
             " oracle."
         ),
     ] = None
+    mean_of_samples: Annotated[
+        MeasuredRow | None,
+        described(
+            "The mean of all hypotheses, where a metric takes each text as one answer"
+            " (exact)."
+        ),
+    ] = None
     best_system: Annotated[
         MeasuredRow | None,
         described(

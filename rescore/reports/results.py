@@ -26,7 +26,6 @@ from rescore.reports.figures import (
     Figures,
     Shown,
     sign,
-    tell_mean_of_samples,
 )
 from rescore.reports.groups import as_html, grouped, reference_words
 from rescore.reports.markup import as_frame, checked_name, html, write_json
@@ -296,7 +295,6 @@ def figures_of(
         beside: Adds the rows of several systems; None for lists of one system.
     """
     warn_of_texts(metric, lists)
-    tell_mean_of_samples(metric, lists)
     figures = Figures(metric, lists, test)
     chosen = figures.of(texts)
     first = figures.of(first_pass)
@@ -324,6 +322,7 @@ def figures_of(
         signature=str(signature),
         conditions=signature.conditions,
         own_oracle=own_oracle,
+        mean_of_samples=figures.mean_of_samples(),
     )
     if beside is not None:
         beside.add_to(result, figures, chosen)
