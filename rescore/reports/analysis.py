@@ -30,9 +30,9 @@ from rescore.metrics.significance import PairedTest, ScoredTexts, paired_interva
 from rescore.nbest import own_indices, ranking
 from rescore.parts import ANALYSIS_OF_SYSTEMS, resolve
 from rescore.reports.figures import (
+    FIRST,
     SIGNIFICANT,
     Figures,
-    baseline_of,
     sign,
     summed,
 )
@@ -172,6 +172,8 @@ class Analysis:
     """
     broken: list[Confusion] = field(default_factory=list)
     """Words that are right in the first pass and wrong in the reranked output."""
+    baseline: str = FIRST
+    """The first pass as tables name it."""
     systems: list[Any] = field(default_factory=list)
     """A record of each of the systems that wrote the lists; empty if one system wrote
     them.
@@ -245,6 +247,7 @@ def analyse(
         by_depth=depths,
         moves=_moves(metric, first, figures.of(texts)),
         outlook=outlook(metric, decided, test),
+        baseline=figures.baseline,
     )
     if metric.words is not None and metric.unit == "word":
         before = [output.text for output in first]
@@ -561,9 +564,9 @@ def render(analysis: Analysis) -> str:
         for pair in analysis.broken[:SHOWN_PAIRS]:
             hypothesis = pair.hypothesis or "(nothing)"
             broken.append(f"{pair.reference} -> {hypothesis} {pair.count}")
-        baseline = baseline_of(bool(analysis.systems))
-        lines.append(f"corrected, {baseline} -> choice: {', '.join(corrected)}")
-        lines.append(f"broken, {baseline} -> choice: {', '.join(broken)}")
+        change = f"{analysis.baseline} -> choice"
+        lines.append(f"corrected, {change}: {', '.join(corrected)}")
+        lines.append(f"broken, {change}: {', '.join(broken)}")
         lines.append("")
     if analysis.systems:
         lines += analysis_of_systems().lines(analysis)

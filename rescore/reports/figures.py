@@ -180,6 +180,11 @@ class Figures:
         """The names of the systems that wrote the lists; empty for one system."""
         return self.lists.header.systems
 
+    @property
+    def baseline(self) -> str:
+        """The name of the row of the first pass."""
+        return baseline_of(self.lists.header.by_systems)
+
     def at(self, indices: Sequence[int]) -> list[ScoredText]:
         """Return one hypothesis of each list, measured.
 

@@ -149,7 +149,14 @@ class MetricResult:
         """The first pass as tables name it; of outputs it is the first output."""
         if self.first_output is not None:
             return self.first_output
-        return baseline_of(self.best_system is not None)
+        return baseline_of(self.shows_systems)
+
+    @property
+    def alone(self) -> str:
+        """The chosen texts as tables name them where no model and no rule decides: by
+        the votes of several systems, else by the first pass.
+        """
+        return self.votes or self.baseline
 
     @property
     def shows_systems(self) -> bool:

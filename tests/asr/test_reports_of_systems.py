@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from rescore import formats
 from rescore.asr.systems import combined
 from rescore.nbest import Hypothesis, NbestList
+from rescore.reports.overview import LAYOUTS
 from tests.conftest import Run, assert_one_line_error
 
 SYSTEMS = {"good": "an old owl", "fair": "an old", "poor": "an"}
@@ -49,6 +51,66 @@ def test_report_has_the_rows_of_the_systems(rescore: Run, results: Values) -> No
             values = [each.split(",")[8] for each in found]
             assert f"{row['value']:.2f}" in values
             assert len(found) == len(results["metrics"]), "once a metric"
+
+
+@pytest.mark.parametrize("name", ["fair", "new"])
+@pytest.mark.parametrize("intervals", [False, True])
+def test_each_layout_has_the_systems(
+    name: str, intervals: bool, rescore: Run, results: Values, tmp_path: Path
+) -> None:
+    """They stand above the first pass, with their own figures and intervals; the method
+    of another file may have the name of a system.
+    """
+    results["system"] = name
+    (tmp_path / "s.json").write_text(json.dumps(results))
+    typed = ["r.json", "s.json", "--layout", "paper", "--style", "csv"]
+    if intervals:
+        typed.append("--intervals")
+    table = list(csv.reader(rescore("report", *typed).stdout.splitlines()))
+    fair = "fair alone" if name == "fair" else "fair"
+    above = ["good", fair, "poor", "mixture"]
+    assert [row[0] for row in table] == ["method", *above, "oracle", "ROVER", name]
+    for place, metric in enumerate(results["metrics"], start=1):
+        cells = {row[0]: row[place] for row in table}
+        assert cells["method"] == f"l {metric['metric']}"
+        for row, called in zip(metric["systems"], above, strict=False):
+            low, high = row["interval"]
+            interval = f" ({low:.2f}-{high:.2f})" if intervals else ""
+            assert cells[called] == f"{row['value']:.2f}{interval}"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_rows_of_systems_may_be_left_out(
+    layout: str, rescore: Run, results: Values
+) -> None:
+    typed = ("report", "r.json", "--layout", layout, "--style", "csv")
+    whole = rescore(*typed).stdout
+    without = rescore(*typed, "--no-systems").stdout
+    left_out = [line for line in whole.splitlines() if line not in without.splitlines()]
+    tables = len(results["metrics"]) if layout == "espnet" else 1
+    assert len(left_out) == len(SYSTEMS) * tables
+    assert all(any(name in line for name in SYSTEMS) for line in left_out)
+
+
+@pytest.mark.parametrize(
+    ("typed", "called"),
+    [
+        ((), "votes by agreement"),
+        (("--votes", "equal"), "equal votes"),
+        (("--folds", "2"), "tuned votes"),
+        (("--decide", "rover"), "ROVER"),
+    ],
+)
+def test_votes_that_decide_alone_give_the_row_its_name(
+    typed: tuple[str, ...], called: str, rescore: Run, results: Values
+) -> None:
+    """Of several systems nothing is called the first pass."""
+    done = rescore("run", "l.jsonl", *typed, "--report", "v.json")
+    assert done.returncode == 0, done.stderr
+    for layout in ("espnet", "paper"):
+        table = rescore("report", "v.json", "--layout", layout, "--style", "csv").stdout
+        assert called in table.splitlines()[-1]
+        assert "first pass" not in table
 
 
 def system(values: Values, metric: int = 0) -> Values:
