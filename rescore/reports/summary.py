@@ -330,4 +330,5 @@ def why_all_zero(
             choice.decision.name,
             another_lm(counts, weights, tuning.columns),
             columns,
+            choice.mixture is not None,
         )

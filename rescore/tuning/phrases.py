@@ -227,6 +227,7 @@ def why_zero(
     decision: str = BEST,
     instead: str = "another LM",
     columns: Sequence[str] = (),
+    by_systems: bool = False,
 ) -> str:
     """Return one sentence that says why all weights are 0 and what to do.
 
@@ -240,11 +241,12 @@ def why_zero(
         instead: What to try, as `another_lm` returns it; empty for columns that are not
             of language models.
         columns: The columns whose weights were tuned; none for those of a model.
+        by_systems: Whether several systems make the first pass.
     """
     alone = "the first pass"
     if decision != BEST:
         alone = f"{decision} of the first-pass scores alone"
-    if unproven is not None and unproven.voted:
+    if by_systems:
         alone = f"{class_of_records().subject} alone"
     no_help = f"the weight is 0, {listed(columns) or 'the LM'} does not help"
     if len(columns) > 1:

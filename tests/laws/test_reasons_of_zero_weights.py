@@ -68,6 +68,7 @@ def test_the_reason_is_true_of_its_figures(
     weights = weights_of(rule, number, systems)
     told = sentence(weights)
     assert told
+    assert not (systems and "first" in told), "several systems have votes"
     if weights.tuning.unproven is None:
         assert "no weight above 0" in told
         return
