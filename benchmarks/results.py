@@ -9,7 +9,8 @@ A page marks its commands and its tables with comments, which a reader does not 
     <!-- table asr/other.json -->
         The next table shows what the block of docs/results/asr.md wrote into
         other.json: the table of `rescore compare -o`; of one or more results files, the
-        table of `rescore report --layout paper` (`--dev` shows the dev lists, too); or
+        table of `rescore report --layout paper --no-systems` (`--dev` shows the dev
+        lists, too); or
         the table of `similarity`, `probe`, `accuracy`, `errors`, `score --text -o` or
         benchmarks/estimates.py: several files together have a row for each model and
         for each setting of its vectors.
@@ -43,7 +44,12 @@ from rescore.reports.comparison import Comparison
 from rescore.reports.comparison import render as compared
 from rescore.reports.files import read_each
 from rescore.reports.markup import markdown
-from rescore.reports.overview import render_overview, told_apart, with_dev
+from rescore.reports.overview import (
+    render_overview,
+    told_apart,
+    with_dev,
+    without_systems,
+)
 from rescore.reports.perplexity import TextScore
 from rescore.reports.perplexity import cells as cells_of_texts
 from rescore.reports.records import Record
@@ -132,7 +138,8 @@ def table(words: Sequence[str]) -> str:
             results += read_each(path)
         if "--dev" in words:
             results = list(with_dev(results))
-        text = render_overview(told_apart(results), "paper", "markdown")
+        results = told_apart(without_systems(results))
+        text = render_overview(results, "paper", "markdown")
     return text.partition("\n\n")[0] + "\n"
 
 

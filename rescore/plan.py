@@ -251,6 +251,9 @@ class _Resolver:
         if at.measures:
             metrics = self._metrics()
             decision = self._decision()
+            for metric in metrics:
+                if misfit := decision.rule.misfit(metric):
+                    raise UserError(misfit)
         cut_words = self._cut_words(metrics)
         expansions = self._expansions(cut_words)
         loaded = self._loaded(load)

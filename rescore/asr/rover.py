@@ -433,6 +433,15 @@ class Rover(DecisionRule):
     uses_posteriors = True
     varied: ClassVar = {"no_word": NO_WORD}
 
+    def misfit(self, metric: Metric) -> str:
+        """Return why answers have no vote here: only their words do."""
+        if metric.words is None or metric.words.answer is None:
+            return ""
+        return (
+            "--answer: rover writes its texts word by word, and no answer can be taken"
+            " out of them; give --decide mbr, which votes on answers"
+        )
+
     def chooser(self, lists: Dataset, metric: Metric | None) -> Ballots:
         """Return the ballots of lists: words are the same where the metric counts them
         as the same.

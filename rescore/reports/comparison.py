@@ -29,7 +29,6 @@ from rescore.reports.figures import (
     Figures,
     MeasuredRow,
     Shown,
-    baseline_of,
     interval_cell,
     sign,
     summed,
@@ -315,8 +314,8 @@ def compare(
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
         others=text_values(also, lists, first_texts),
         dev_others=text_values(also, dev, dev_texts),
-        first_interval=figures.row(FIRST, first).interval,
-        baseline=baseline_of(bool(figures.systems)),
+        first_interval=figures.row(figures.baseline, first).interval,
+        baseline=figures.baseline,
         against=against,
         varied=varied,
     )

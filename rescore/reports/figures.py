@@ -46,6 +46,12 @@ FIRST = "first pass"
 """Name of the row of the hypotheses with the best first-pass scores."""
 ORACLE = "oracle"
 """Name of the row of the best hypotheses."""
+MEAN_OF_SAMPLES = "mean of samples"
+"""Name of the row of all hypotheses: the mean over lists of the mean of each list."""
+_SHARES = 720_720_000
+"""The counts of a list whose hypotheses count for one: a multiple of each number of
+hypotheses up to 16. For other numbers n the share is rounded, by n / 720,720,000.
+"""
 SIGNIFICANT = 0.05
 """The p-value below which a difference is called significant."""
 SHORT = {
@@ -174,6 +180,11 @@ class Figures:
         """The names of the systems that wrote the lists; empty for one system."""
         return self.lists.header.systems
 
+    @property
+    def baseline(self) -> str:
+        """The name of the row of the first pass."""
+        return baseline_of(self.lists.header.by_systems)
+
     def at(self, indices: Sequence[int]) -> list[ScoredText]:
         """Return one hypothesis of each list, measured.
 
@@ -283,34 +294,44 @@ class Figures:
             row.wrong = int((errors > 0).sum())
         return row
 
+    def mean_of_samples(self) -> MeasuredRow | None:
+        """Return the mean of all hypotheses, and log it, where a metric takes each text
+        as one answer; tables show the first sample alone. Each list counts once,
+        however many hypotheses it has.
+
+        Returns:
+            The row, whose counts are those of all hypotheses; None for other metrics,
+            for lists of one hypothesis, and for lists of several systems, which have
+            equal texts once.
+        """
+        have_choices = max(map(len, self.statistics)) > 1
+        if self.metric.unit != "text" or self.systems or not have_choices:
+            return None
+        means = []
+        counts = []
+        for rows in self.statistics:
+            sums = rows.sum(axis=0)
+            counts.append(sums)
+            means.append(ScoredText("", sums * (_SHARES // len(rows))))
+        row = self.row(MEAN_OF_SAMPLES, means)
+        row.counts = self.metric.details(np.sum(counts, axis=0))
+        row.wrong = None
+        interval = ""
+        if row.interval is not None:
+            interval = f" (95 % CI {interval_cell(row.interval)})"
+        log.info(
+            "%s%s of one hypothesis, as the mean of all: %.2f%s",
+            self.lists.header.prefix,
+            self.metric.name,
+            row.value,
+            interval,
+        )
+        return row
+
 
 def summed(texts: ScoredTexts) -> Counts:
     """Return the statistics (k,) of a set of texts: the sum over the texts."""
     return np.asarray(np.sum([chosen.counts for chosen in texts], axis=0))
-
-
-def tell_mean_of_samples(metric: Metric, lists: Dataset) -> None:
-    """Log the mean of all hypotheses, where a metric takes each text as one answer.
-    Tables show the first sample alone.
-
-    Args:
-        metric: The metric.
-        lists: The lists.
-    """
-    referred = [nbest for nbest in lists if nbest.references]
-    if metric.unit != "text" or all(len(one.hypotheses) < 2 for one in referred):
-        return
-    means = []
-    for nbest in referred:
-        texts = [hypothesis.text for hypothesis in nbest.hypotheses]
-        rows = metric.statistics(texts, [nbest.references] * len(texts))
-        means.append(metric.values(rows).mean())
-    log.info(
-        "%s%s of one hypothesis, as the mean of all: %.2f",
-        lists.header.prefix,
-        metric.name,
-        np.mean(means),
-    )
 
 
 def sign(

@@ -29,7 +29,6 @@ from rescore.reports.figures import (
     MeasuredRow,
     sign,
     signed,
-    tell_mean_of_samples,
 )
 from rescore.reports.groups import Groups, grouped, render
 from rescore.signature import Conditions, Signature, number_of
@@ -66,6 +65,8 @@ class Output:
     """Two-sided, of the difference to the first output."""
     sentence_errors: int | None = None
     """Utterances with an error; for error rates only."""
+    mean_of_samples: MeasuredRow | None = None
+    """The mean of all hypotheses, where a metric takes each text as one answer."""
 
     @classmethod
     def of(cls, row: MeasuredRow, utterances: int, oracle: float | None) -> Output:
@@ -177,7 +178,6 @@ def compare_outputs(
     base, base_lists = outputs[0]
     for _, lists in outputs:
         warn_of_texts(metric, lists)
-        tell_mean_of_samples(metric, lists)
     have_choices = [
         any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs
     ]
@@ -196,7 +196,9 @@ def compare_outputs(
         own = figures.of(texts)
         oracle = figures.oracle if has_choices else None
         row = figures.row(name, own, first)
-        measured.append(Output.of(row, len(base_lists), oracle))
+        output = Output.of(row, len(base_lists), oracle)
+        output.mean_of_samples = figures.mean_of_samples()
+        measured.append(output)
         first = first or own
     if used is not None:
         warn_of_few_units(test, metric, base_lists)

@@ -95,6 +95,13 @@ class MetricResult:
             " oracle."
         ),
     ] = None
+    mean_of_samples: Annotated[
+        MeasuredRow | None,
+        described(
+            "The mean of all hypotheses, where a metric takes each text as one answer"
+            " (exact)."
+        ),
+    ] = None
     best_system: Annotated[
         MeasuredRow | None,
         described(
@@ -142,7 +149,14 @@ class MetricResult:
         """The first pass as tables name it; of outputs it is the first output."""
         if self.first_output is not None:
             return self.first_output
-        return baseline_of(self.best_system is not None)
+        return baseline_of(self.shows_systems)
+
+    @property
+    def alone(self) -> str:
+        """The chosen texts as tables name them where no model and no rule decides: by
+        the votes of several systems, else by the first pass.
+        """
+        return self.votes or self.baseline
 
     @property
     def shows_systems(self) -> bool:

@@ -160,8 +160,6 @@ class Unproven:
     """
     model_alone: TriedAlone | None = None
     """The best of the models that were tried alone; None if there is one column."""
-    voted: bool = False
-    """Whether several systems made the first-pass scores together."""
     held_out: bool = False
     """Whether the figures are of held-out folds, each decided with its own weights."""
     emptied: int = 0

@@ -606,7 +606,6 @@ class Tuner:
             high,
             before,
             errors,
-            voted=self.mixture is not None,
             emptied=self._emptied(trial),
         )
 

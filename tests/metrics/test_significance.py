@@ -14,6 +14,7 @@ import pytest
 import sacrebleu
 from sacrebleu.significance import PairedTest
 
+from rescore.asr import agreement
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
@@ -21,6 +22,7 @@ from rescore.metrics.folds import by_group, speakers
 from rescore.metrics.mapsswe import matched_pairs
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.significance import (
+    SAMPLES,
     by_speakers,
     confidence_interval,
     paired_bootstrap,
@@ -30,6 +32,7 @@ from rescore.metrics.significance import (
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.plan import resolve
+from tests.conftest import run_main
 from tests.metrics.test_alignment import sclite
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g", "h"]
@@ -290,3 +293,11 @@ def test_mapsswe_is_sc_stats(seed: int, tmp_path: Path) -> None:
     assert found.segments == int(numbers[1])
     wanted = [float(number) for number in numbers.groups()[1:]]
     assert [found.mean, found.deviation, found.z] == pytest.approx(wanted, abs=5.1e-4)
+
+
+def test_pages_tell_the_number_of_samples() -> None:
+    pages = {"output.md": SAMPLES, "combine.md": agreement.SAMPLES}
+    for name, number in pages.items():
+        page = (Path(__file__).parents[2] / "docs" / name).read_text()
+        assert f" {number:,} samples of the utterances" in " ".join(page.split())
+    assert f"{SAMPLES:,} samples" in run_main("eval", "--help").stdout
