@@ -192,6 +192,23 @@ def tell_empty(path: str, cells: int) -> None:
     log.info("%s: %s %s read as no hypothesis", path, number, was)
 
 
+def tell_likely_ids(path: str, name: str) -> None:
+    """Log which key or column probably has the ids of a file in which no key has a
+    known name of ids.
+
+    Args:
+        path: The file.
+        name: The key or column.
+    """
+    log.info(
+        "%s: no column of ids is known, so the order gives the ids; if %s has the ids:"
+        " --field id=%s",
+        path,
+        name,
+        name,
+    )
+
+
 def tell_documents(paths: Sequence[str], texts: int, kinds: Iterable[str]) -> None:
     """Log how many texts of documents were read.
 
