@@ -56,7 +56,7 @@ from rescore.metrics import (
     default_metric,
 )
 from rescore.metrics.cached import remembered
-from rescore.metrics.folds import Folds, split
+from rescore.metrics.folds import Folds, split, warn_of_folds
 from rescore.metrics.significance import PairedTest, by_speakers
 from rescore.nbest import NbestList
 from rescore.parts import FEATURES
@@ -626,7 +626,10 @@ class _Resolver:
         config = self._config
         if not config.folds:
             return None
-        return split(self._at.lists, config.folds, config.speaker)
+        lists = self._at.lists
+        folds = split(lists, config.folds, config.speaker)
+        warn_of_folds(lists, folds, config.speaker)
+        return folds
 
     def _weigh(self) -> tuple[str, ...]:
         """Ask each feature what it weighs, and return the columns of scores."""

@@ -12,7 +12,7 @@ import click
 
 from rescore import formats
 from rescore.asked import ROADS
-from rescore.cli.bridge import Offer, command, lists_of_call, show
+from rescore.cli.bridge import Offer, command, fields_of_call, lists_of_call, show
 from rescore.cli.progress import progress_bar, scoring_progress
 from rescore.config import DECISION, EXPANSION, RunConfig
 from rescore.dataset import Dataset
@@ -202,6 +202,7 @@ class InputOptions(Declared):
         super().__post_init__()
         groups = lists_of_call()
         self.read_options.beside = [path for paths in groups for path in paths]
+        self.read_options.groups = fields_of_call()
         if self.merge:
             check_several(groups, "--merge")
         has_texts = bool(self.ref or self.src or self.scores)

@@ -510,3 +510,26 @@ def test_numbers_of_groups_are_names(name: str, ending: str, tmp_path: Path) -> 
     assert asked[0].column_names == ["s2s", "age_score"]
     with pytest.raises(UserError, match="age_score was read as a column of scores"):
         labels("age_score", asked)
+
+
+@pytest.mark.parametrize("option", ["--by", "--speaker"])
+@pytest.mark.parametrize("command", ["run", "eval", "rerank"])
+def test_numbers_are_names_where_an_option_names_the_column(
+    command: str, option: str, rescore: Run
+) -> None:
+    """Without the option, the column holds scores."""
+    rows = ["id,talker,qe,hyp,ref,score"]
+    for number in range(6):
+        for text in ("a", "b"):
+            rows.append(f"u{number},{number % 3},{number},{text},a,-1")
+    Path("t.csv").write_text("\n".join([*rows, ""]))
+    asked = [option, "talker"]
+    if option == "--speaker" and command != "eval":
+        asked.append("--by-speaker")
+    if command == "rerank":
+        asked += ["--report", "r.json"]
+    done = rescore(command, "t.csv", *asked)
+    assert done.returncode == 0, done.stderr
+    assert "1 column of texts read as fields of --by: talker" in done.stderr
+    (nbest, *_) = api.read("t.csv")
+    assert nbest.column_names == ["s2s", "talker", "qe"]
