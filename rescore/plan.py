@@ -44,6 +44,7 @@ from rescore.lms import (
     load_all,
     record_of,
     single_specs,
+    tell_paths,
     with_own_columns,
 )
 from rescore.metrics import (
@@ -512,6 +513,8 @@ class _Resolver:
         if self._config.lms or specs:
             for lm in models:
                 at.note(lm.name, lm.model, "all hypotheses")
+        if all_named:
+            tell_paths(models, given)
         return tuple(models)
 
     def _norm(self, models: Sequence[LanguageModel]) -> str:

@@ -448,6 +448,8 @@ def _tables(folder: Path) -> None:
             gold.append(f"gsm-{number} #### {number}\n")
         (folder / f"{name}samples.jsonl").write_text(batch(requests), encoding="utf-8")
         (folder / f"{name}gold.txt").write_text("".join(gold), encoding="utf-8")
+    samples = "clip,sample_0,sample_1,ref\nu-1,an owl,a cowl,an owl\n"
+    (folder / "samples.csv").write_text(samples, encoding="utf-8")
     single = []
     for question, texts in requests:
         for number, text in enumerate(texts):

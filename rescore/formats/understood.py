@@ -192,6 +192,17 @@ def tell_empty(path: str, cells: int) -> None:
     log.info("%s: %s %s read as no hypothesis", path, number, was)
 
 
+def tell_column(name: str, model: str, fingerprint: str) -> None:
+    """Log the model of a column of scores.
+
+    Args:
+        name: The name of the column.
+        model: The model, as --lm names it.
+        fingerprint: Its fingerprint, as signatures show it.
+    """
+    log.info("the column %s has the scores of %s (%s)", name, model, fingerprint)
+
+
 def tell_likely_ids(path: str, name: str) -> None:
     """Log which key or column probably has the ids of a file in which no key has a
     known name of ids.
