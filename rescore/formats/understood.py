@@ -53,14 +53,20 @@ class Understood:
     """The system whose rows are read, where a column names the system of each row."""
 
     @classmethod
-    def of_texts(cls, source: str | Source, lists: Iterable[NbestList]) -> Understood:
+    def of_texts(
+        cls,
+        source: str | Source,
+        lists: Iterable[NbestList],
+        roles: Mapping[str, str] | None = None,
+    ) -> Understood:
         """Return what was read from a file of 1-best texts.
 
         Args:
             source: The file, or its path.
             lists: The texts, as lists of one hypothesis.
+            roles: Where ids and texts come from, as `roles` has it.
         """
-        understood = cls([source], {TEXT: None})
+        understood = cls([source], {TEXT: None}, dict(roles or {}))
         for nbest in lists:
             understood.add(nbest)
         return understood
