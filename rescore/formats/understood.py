@@ -218,7 +218,7 @@ def tell_likely_ids(path: str, name: str) -> None:
         name: The key or column.
     """
     log.info(
-        "%s: no column of ids is known, so the order gives the ids; if %s has the ids:"
+        "%s: no ids under a usual name, so the order gives the ids; if %s has the ids:"
         " --field id=%s",
         path,
         name,

@@ -57,12 +57,15 @@ def speakers(lists: Sequence[NbestList], by: str | None = None) -> list[str]:
     by = by or SPEAKERS
     if labels := labels_of_field(lists, by):
         return labels
-    check_no_scores(by, lists, "--speaker", f"call the column {SPEAKERS}")
+    pattern, option = by, f"--speaker {by}"
+    if by == SPEAKERS:
+        pattern, option = SPEAKER, f"--speaker {SPEAKER} (the default)"
     ids = [nbest.id for nbest in lists]
-    if by != SPEAKERS:
-        return groups_of_ids(ids, by, f"--speaker {by}", _or_fields(lists))
-    usual = f"--speaker {SPEAKER} (the default)"
-    return groups_of_ids(ids, SPEAKER, usual, _or_fields(lists))
+    try:
+        return groups_of_ids(ids, pattern, option, _or_fields(lists))
+    except UserError:
+        check_no_scores(by, lists, "--speaker", f"call the column {SPEAKERS}")
+        raise
 
 
 def check_no_scores(
