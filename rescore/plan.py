@@ -44,6 +44,7 @@ from rescore.lms import (
     load_all,
     record_of,
     single_specs,
+    tell_paths,
     with_own_columns,
 )
 from rescore.metrics import (
@@ -56,7 +57,7 @@ from rescore.metrics import (
     default_metric,
 )
 from rescore.metrics.cached import remembered
-from rescore.metrics.folds import Folds, split
+from rescore.metrics.folds import Folds, split, warn_of_folds
 from rescore.metrics.significance import PairedTest, by_speakers
 from rescore.nbest import Header, NbestList
 from rescore.parts import FEATURES
@@ -516,6 +517,8 @@ class _Resolver:
         if self._config.lms or specs:
             for lm in models:
                 at.note(lm.name, lm.model, "all hypotheses")
+        if all_named:
+            tell_paths(models, given)
         return tuple(models)
 
     def _norm(self, models: Sequence[LanguageModel]) -> str:
@@ -630,7 +633,10 @@ class _Resolver:
         config = self._config
         if not config.folds:
             return None
-        return split(self._at.lists, config.folds, config.speaker)
+        lists = self._at.lists
+        folds = split(lists, config.folds, config.speaker)
+        warn_of_folds(lists, folds, config.speaker)
+        return folds
 
     def _weigh(self) -> tuple[str, ...]:
         """Ask each feature what it weighs, and return the columns of scores."""

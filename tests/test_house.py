@@ -47,7 +47,7 @@ LAYERS = [
     ["file_options", "option_readers"],
     ["keys"],
     ["options"],
-    ["parts"],
+    ["parts", "set_names"],
     ["files"],
     ["errors", "ids", "pace", "unspaced", "values", "version"],
 ]

@@ -354,6 +354,8 @@ class TextFile:
     ) -> None:
         _check_kind(source, as_lines=bool(format_name) and not (output or sources))
         self.path = source.name
+        self.roles = source.roles
+        """Where ids and texts come from, for the line that says what was read."""
         self.format = format_name
         self._lines_as = lines_as or format_name
         self.is_of_references = not sources
@@ -500,7 +502,8 @@ class TextFile:
             return numbered
         if known.keys() < numbered.keys():  # the first lines, or others by their number
             return numbered
-        paired(self.words.side, Side(list(known), references.path)).tell()
+        paired(self.words.side, Side(list(known), references.path))
+        self.roles["id"] = f"the order of {references.path}"
         return {name: (line,) for name, line in zip(known, self.lines, strict=True)}
 
     def beside(self, ours: Side, may_lack: bool = False) -> PairedTexts:

@@ -367,8 +367,10 @@ class _Cells(RecordReader):
         """
         self._texts: list[str] = []
         """The further columns that hold no scores."""
+        names_of_names = {*NAMES_OF_SYSTEMS, *NAMES_OF_GROUPS}
+        names_of_names.update(name.strip().lower() for name in options.groups)
         for name, (key, _) in self._more.items():
-            is_name = key.strip().lower() in (*NAMES_OF_SYSTEMS, *NAMES_OF_GROUPS)
+            is_name = key.strip().lower() in names_of_names
             if is_name and name not in self.named.columns:
                 self._is_numeric[name] = False
                 self._texts.append(key)

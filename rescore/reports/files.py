@@ -11,12 +11,13 @@ import msgspec
 
 from rescore.decision.first_pass import class_of_records
 from rescore.errors import UserError
-from rescore.files import name_of_set, parsed, read_json
+from rescore.files import parsed, read_json
 from rescore.parts import METRICS
 from rescore.reports import former
 from rescore.reports.outputs import MeasuredOutputs, short_names
 from rescore.reports.records import OUTPUTS, SCHEMA, MetricResult, Record
 from rescore.reports.results import Results
+from rescore.set_names import name_of_set
 from rescore.tuning.weights import OF_TEXTS
 
 

@@ -16,7 +16,7 @@ from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
 from rescore.files import distinct, distinct_in_each
 from rescore.formats.ids import Pairing, Side, paired, some
-from rescore.formats.pairs import paired_outputs
+from rescore.formats.pairs import paired_outputs, tell_numbered
 from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
 from rescore.metrics.texts import warn_of_texts
@@ -308,6 +308,8 @@ def _pairing(name: str, lists: Dataset, base: str, base_lists: Dataset) -> Pairi
     """
     pairing = paired_outputs(base_lists, lists, (base, name))
     if pairing is not None:
+        if pairing.is_by_number:
+            tell_numbered([base, name])
         return pairing
     ours = Side([nbest.id for nbest in base_lists], base)
     return paired(ours, Side([nbest.id for nbest in lists], name))

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rescore.errors import UserError
-from rescore.files import name_of_set
 from rescore.metrics.significance import SAMPLES
 from rescore.parts import STYLES
 from rescore.reports import groups
@@ -32,6 +31,7 @@ from rescore.reports.markup import (
     signature_lines,
 )
 from rescore.reports.records import MetricResult, Record
+from rescore.set_names import name_of_set
 from rescore.styles import figure, marked_worse, one_line, p_value
 
 LAYOUTS = ("espnet", "paper")

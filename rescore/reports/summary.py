@@ -115,7 +115,7 @@ def worse(
     if is_objective:
         advice = (
             "the weights were tuned for it, so dev and test disagree; tune on lists"
-            " like the test lists"
+            " like the test lists, whose references no model has read in training"
         )
     elif is_first:
         advice = (
