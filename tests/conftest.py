@@ -7,7 +7,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -206,6 +208,25 @@ def usual_signals() -> Iterator[None]:
             yield
     finally:
         RECEIVED.clear()
+
+
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """A shell's background jobs inherit that SIGINT is ignored; here it is not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """A test that fails may leave a process of `tests.processes`, which would disturb
+    other tests, and Python would wait for it at its end.
+    """
+    yield
+    for process in multiprocessing.active_children():
+        process.kill()
+        process.join()
 
 
 @pytest.fixture(autouse=True)
