@@ -47,6 +47,7 @@ from rescore.options import OptionValues
 from rescore.tuning.record import Tuning
 from tests.conftest import ROOT, Run, assert_one_line_error, near
 from tests.lms.test_ngram import ARPA
+from tests.processes import lines_until, running
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -112,7 +113,8 @@ def serving(rescorer: Rescorer, **limits: Any) -> Iterator[Client]:
     """A server in a thread."""
     listening = socket.create_server(("127.0.0.1", 0))
     server = service.server(service.application(rescorer, **limits))
-    thread = threading.Thread(target=server.run, args=([listening],))
+    # a daemon: Python does not wait for it at its end
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     try:
         yield Client(listening.getsockname()[1])
@@ -499,17 +501,19 @@ def test_clients_that_go_away_harm_nobody(gate: Gate) -> None:
     data = json.dumps(body_of(demo(1)[0])).encode()
     head = "POST /rescore HTTP/1.1\r\nHost: a\r\n"
     head += f"Content-Length: {len(data)}\r\n\r\n"
+    whole = head.encode() + data
     with serving(Rescorer(gate, {"s2s": 0.5, "gate": 0.5})) as client:
-        gate.open.clear()
-        for sent in (
-            head.encode() + data,
-            head.encode() + data[:20],
-            head[:30].encode(),
-            head.encode() + data,
-        ):
+        gate.shut()
+        with socket.create_connection(("127.0.0.1", client.port)) as connection:
+            connection.sendall(whole)
+            assert gate.entered.wait(60)  # it is scored
+        for part in (whole[: len(head) + 20], whole[:30]):
             with socket.create_connection(("127.0.0.1", client.port)) as connection:
-                connection.sendall(sent)
-                time.sleep(0.1)
+                connection.sendall(part)
+                client.until_waiting(0)  # the server goes on
+        with socket.create_connection(("127.0.0.1", client.port)) as connection:
+            connection.sendall(whole)
+            client.until_waiting(1)
         gate.open.set()
         assert client.rescore(data)[0] == 200
         assert json.loads(client.ask("GET", "/health")[1])["waiting"] == 0
@@ -535,18 +539,11 @@ def process(
     ]
     command += ["--lm", lm] * bool(lm)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
-    ) as running:
-        try:
-            assert running.stderr is not None
-            lines: list[str] = []
-            while not (lines and "listening" in lines[-1]):
-                lines.append(running.stderr.readline())
-                assert lines[-1], "".join(lines)
-            yield running, Client(int(lines[-1].rpartition(":")[2]))
-        finally:
-            running.kill()
+    with running(
+        command, cwd=folder, env=environment, stderr=subprocess.PIPE
+    ) as started:
+        lines = lines_until("listening", started, started.stderr)
+        yield started, Client(int(lines[-1].rpartition(":")[2]))
 
 
 GATED = """
@@ -592,7 +589,7 @@ def test_nothing_is_lost_when_it_is_stopped(
     expected = [(200, rescorer.choose(nbest).text) for nbest in lists]
     with (
         process(f"tta:{models['tta']}", tmp_path, program=("-c", GATED)) as (
-            running,
+            service_process,
             client,
         ),
         ThreadPoolExecutor(len(lists)) as threads,
@@ -602,11 +599,11 @@ def test_nothing_is_lost_when_it_is_stopped(
         for nbest in lists[1:]:
             asked.append(threads.submit(client.rescore, body_of(nbest)))
         client.until_waiting(len(lists) - 1)
-        running.send_signal(signal.SIGTERM)
+        service_process.send_signal(signal.SIGTERM)
         until(lambda: is_refused(client), "new connections are refused")
         (tmp_path / "open").touch()
         answers = [one.result() for one in asked]
-        assert running.wait(60) == 0
+        assert service_process.wait(60) == 0
     assert [(status, answer["text"]) for status, answer in answers] == expected
 
 
@@ -639,15 +636,18 @@ def test_the_configuration_of_nginx_in_the_docs(client: Client, tmp_path: Path) 
         f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}}\n"
         f"http {{ access_log off; {' '.join(paths)}\n{site} }}\n"
     )
-    with subprocess.Popen([nginx, "-c", str(tmp_path / "nginx.conf")]) as running:
+    with subprocess.Popen([nginx, "-c", str(tmp_path / "nginx.conf")]) as proxy:
         try:
-            while not (tmp_path / "pid").exists():
-                assert running.poll() is None, (tmp_path / "log").read_text()
-                time.sleep(0.01)
+
+            def listens() -> bool:
+                assert proxy.poll() is None, (tmp_path / "log").read_text()
+                return (tmp_path / "pid").exists()
+
+            until(listens, "nginx listens")
             nbest = body_of(demo(1)[0])
             assert Client(port).rescore(nbest) == client.rescore(nbest)
         finally:
-            running.terminate()
+            proxy.terminate()
 
 
 @pytest.fixture
