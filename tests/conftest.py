@@ -231,8 +231,11 @@ def no_process_is_left() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def no_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No messages of slow loops: which of them appear depends on the machine."""
+    """No messages of slow loops and bars: which of them appear depends on the
+    machine.
+    """
     monkeypatch.setattr("rescore.pace.FIRST", float("inf"))
+    monkeypatch.setattr("rescore.cli.progress.LogProgress.FIRST", float("inf"))
 
 
 @pytest.fixture(autouse=True)

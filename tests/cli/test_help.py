@@ -142,6 +142,7 @@ def test_a_line_a_minute(
 ) -> None:
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr(LogProgress, "FIRST", 3.0)
     caplog.set_level("INFO", logger="rescore")
     with LogProgress(10_000, "score tta", "hyp") as bar:
         for second, number in (

@@ -137,7 +137,7 @@ def test_equal_texts_are_asked_once_in_parallel_up_to_a_bound(start: Start) -> N
 
     def wait(number: int, text: str) -> None:
         if number <= before + 3:
-            three.wait(60)
+            three.wait(300)
 
     fake.trouble = wait
     lm.score(without_context([*TEXTS, *TEXTS]))
@@ -293,7 +293,7 @@ def test_a_slow_server(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = threading.Event()
 
     def wait(number: int, text: str) -> None:
-        answers.wait(60)
+        answers.wait(300)
 
     fake = start()
     fake.trouble = wait
@@ -462,7 +462,7 @@ def test_an_interrupt_ends_soon_and_keeps_what_was_scored(
 
     def wait(number: int, text: str) -> None:
         if number > begun + 4:
-            answers.wait(60)
+            answers.wait(300)
 
     fake.trouble = wait
     with pytest.raises(KeyboardInterrupt):

@@ -85,10 +85,14 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_start(done: Any) -> Any:
-    """Return what a command printed, without the lines about workers."""
+    """Return what a command printed, without the lines about workers: of these there
+    are more where workers start slowly.
+    """
     lines = []
     for line in done.stderr.splitlines(keepends=True):
-        if not re.search(r"(with Ray|workers? ready)$", line.rstrip()):
+        if not re.search(
+            r"(with Ray|workers? ready|first worker, \d+ s)$", line.rstrip()
+        ):
             lines.append(line)
     return replace(done, stderr="".join(lines))
 
