@@ -131,6 +131,7 @@ def test_quiet_and_verbose(rescore: Run, tmp_path: Path) -> None:
 def test_colours(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from rescore.cli.main import styled
 
+    monkeypatch.delenv("NO_COLOR", raising=False)
     assert styled("error:", "red") == "\x1b[31merror:\x1b[0m"
     monkeypatch.setenv("NO_COLOR", "1")
     assert styled("error:", "red") == "error:"
