@@ -179,10 +179,15 @@ def settings_of(row: Any) -> Mapping[str, str]:
 
 
 def with_tables(text: str) -> str:
-    """Return a page whose marked tables are made again."""
-    return MARKED_TABLE.sub(
-        lambda found: found["marker"] + table(found["names"].split()), text
-    )
+    """Return a page whose marked tables are made again; a marker without a table gets
+    its first one.
+    """
+
+    def made(found: re.Match[str]) -> str:
+        below = "" if found["table"] else "\n"
+        return found["marker"] + table(found["names"].split()) + below
+
+    return MARKED_TABLE.sub(made, text)
 
 
 def without_times(value: Any) -> Any:
@@ -209,7 +214,8 @@ def run(page: Path, data: Path, work: Path) -> None:
             shutil.rmtree(old)
         elif old.name != SCORES:
             old.unlink()
-    for place in (ROOT / "benchmarks", *data.resolve(strict=True).iterdir()):
+    own = (ROOT / "benchmarks", ROOT / "data")
+    for place in (*own, *data.resolve(strict=True).iterdir()):
         if place.is_dir():
             (work / place.name).symlink_to(place)
     for block in blocks(page.read_text(encoding="utf-8")):
