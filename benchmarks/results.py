@@ -9,11 +9,11 @@ A page marks its commands and its tables with comments, which a reader does not 
     <!-- table asr/other.json -->
         The next table shows what the block of docs/results/asr.md wrote into
         other.json: the table of `rescore compare -o`; of one or more results files, the
-        table of `rescore report --layout paper --no-systems` (`--dev` shows the dev
-        lists, too); or
-        the table of `similarity`, `probe`, `accuracy`, `errors`, `score --text -o` or
-        benchmarks/estimates.py: several files together have a row for each model and
-        for each setting of its vectors.
+        table of `rescore report --layout paper --no-systems` (with its options `--dev`
+        and `--intervals`); the table of `similarity`, `probe`, `accuracy`, `errors`,
+        `score --text -o` or benchmarks/estimates.py: several files together have a row
+        for each model and for each setting of its vectors; or of an object of objects,
+        as {row: {column: figure}}, a row for each object.
     <!-- figures asr/speed.json -->
         Sentences show figures of this file (sentences.json says which), and no table.
 
@@ -42,6 +42,7 @@ from estimates import cells as cells_of_points
 from rescore.files import parsed
 from rescore.reports.comparison import Comparison
 from rescore.reports.comparison import render as compared
+from rescore.reports.figures import USUAL
 from rescore.reports.files import read_each
 from rescore.reports.markup import markdown
 from rescore.reports.overview import (
@@ -62,7 +63,7 @@ from rescore.research.similarity import cells as cells_of_pairs
 from rescore.research.words_in_context import WordAccuracy
 from rescore.research.words_in_context import cells as cells_of_words
 from rescore.signature import parse
-from rescore.styles import Cells
+from rescore.styles import Cells, figure
 
 FIGURES = ROOT / "docs" / "results"
 MARKED_BLOCK = re.compile(
@@ -73,6 +74,8 @@ MARKED_TABLE = re.compile(
     re.MULTILINE,
 )
 NAMED = re.compile(r"^<!-- (?:table|figures) (.*) -->$", re.MULTILINE)
+OPTIONS = ("--dev", "--intervals")
+"""Options of `rescore report` that a marker may have."""
 SCORES = "scores"
 """The cache of the commands, which stays between runs."""
 ROWS: dict[type[Any], Callable[[Any], Cells]] = {
@@ -116,9 +119,9 @@ def table(words: Sequence[str]) -> str:
     """Return the table of a marker, as the command that made it prints it.
 
     Args:
-        words: Files in docs/results, and perhaps `--dev`.
+        words: Files in docs/results, and perhaps some of `OPTIONS`.
     """
-    paths = [FIGURES / word for word in words if word != "--dev"]
+    paths = [FIGURES / word for word in words if word not in OPTIONS]
     contents = [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     first = contents[0]
     for report in REPORTS:
@@ -129,6 +132,8 @@ def table(words: Sequence[str]) -> str:
             rows = [_with_nan(row) for content in contents for row in content]
             measured = parsed(rows, list[kind], str(paths[0]))  # type: ignore[valid-type]
             return markdown(ROWS[kind](with_settings(measured))) + "\n"
+    if _is_named_figures(first):
+        return markdown(cells_of_figures(first)) + "\n"
     if "rows" in first:
         comparison = parsed(first, Comparison, str(paths[0]))
         text = compared(comparison, "markdown")
@@ -139,7 +144,8 @@ def table(words: Sequence[str]) -> str:
         if "--dev" in words:
             results = list(with_dev(results))
         results = told_apart(without_systems(results))
-        text = render_overview(results, "paper", "markdown")
+        shown = replace(USUAL, intervals="--intervals" in words)
+        text = render_overview(results, "paper", "markdown", shown)
     return text.partition("\n\n")[0] + "\n"
 
 
@@ -152,6 +158,30 @@ def _has_fields_of(kind: type[Any], content: Any) -> bool:
     """Return whether a JSON value has the fields of a dataclass, and no others."""
     names = {each.name for each in fields(kind)}
     return isinstance(content, dict) and set(content) == names
+
+
+def _is_named_figures(content: Any) -> bool:
+    """Return whether a JSON value is an object of objects of figures."""
+    if not isinstance(content, dict):
+        return False
+    objects = [each for each in content.values() if isinstance(each, dict)]
+    figures = [value for each in objects for value in each.values()]
+    return len(objects) == len(content) and all(
+        isinstance(value, (int, float)) for value in figures
+    )
+
+
+def cells_of_figures(rows: Mapping[str, Mapping[str, float]]) -> Cells:
+    """Return the head of a table, and a row for each object of figures.
+
+    Args:
+        rows: The figures by column, by row.
+    """
+    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
+    cells = [["", *columns]]
+    for name, row in rows.items():
+        cells.append([name, *(figure(row.get(column)) for column in columns)])
+    return cells
 
 
 def with_settings(rows: Sequence[Any]) -> list[Any]:
@@ -214,7 +244,7 @@ def run(page: Path, data: Path, work: Path) -> None:
             shutil.rmtree(old)
         elif old.name != SCORES:
             old.unlink()
-    own = (ROOT / "benchmarks", ROOT / "data")
+    own = (ROOT / "benchmarks", ROOT / "data", ROOT / "examples")
     for place in (*own, *data.resolve(strict=True).iterdir()):
         if place.is_dir():
             (work / place.name).symlink_to(place)

@@ -380,10 +380,11 @@ def keys_compared(data: Path, out: Path) -> None:
             for heard, term in pairs
         ]
         found[name] = {
-            f"{rate:.0%}": round(100 * float(np.mean(np.array(near) < limit)), 1)
+            f"{rate:.0%}": 100 * float(np.mean(np.array(near) < limit))
             for rate, limit in zip(RATES, limits, strict=True)
         }
-        print(name, found[name], flush=True)
+        shares = ", ".join(f"{at} {share:.1f}" for at, share in found[name].items())
+        print(f"{name}: {shares}", flush=True)
     print(f"{len(pairs)} misheard terms, {len(spans)} other spans")
     out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
@@ -439,11 +440,10 @@ def case_alone(data: Path, out: Path) -> None:
                 }.get(written, "right in neither")
                 found[name][right] += 1
     total = sum(found.values(), Counter())
-    share = total["right"] / max(1, total.total())
-    print(total, f"{100 * share:.1f} % right")
-    out.write_text(
-        json.dumps(found | {"all": total}, indent=1) + "\n", encoding="utf-8"
-    )
+    share = 100 * total["right"] / max(1, total.total())
+    print(total, f"{share:.1f} % right")
+    content = found | {"all": total, "percent right": share}
+    out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def _keys() -> dict[str, Callable[[list[str]], list[str]]]:
@@ -452,12 +452,12 @@ def _keys() -> dict[str, Callable[[list[str]], list[str]]]:
     """
     ways: dict[str, Callable[[list[str]], list[str]]] = {
         "letters": lambda texts: [text.replace(" ", "") for text in texts],
-        "rules": lambda texts: [sounds(text) for text in texts],
+        "rules of `rescore`": lambda texts: [sounds(text) for text in texts],
     }
     if find_spec("jellyfish"):
         from jellyfish import metaphone
 
-        ways["jellyfish"] = lambda texts: [
+        ways["Metaphone (jellyfish)"] = lambda texts: [
             metaphone(text).replace(" ", "") for text in texts
         ]
     if find_spec("phonemizer") and find_spec("espeakng_loader"):
@@ -468,7 +468,7 @@ def _keys() -> dict[str, Callable[[list[str]], list[str]]]:
         EspeakWrapper.set_library(espeakng_loader.get_library_path())
         EspeakWrapper.set_data_path(espeakng_loader.get_data_path())
         backend = EspeakBackend("en-us")
-        ways["phonemizer"] = lambda texts: [
+        ways["IPA of espeak-ng (phonemizer)"] = lambda texts: [
             ipa.replace(" ", "") for ipa in backend.phonemize(texts, strip=True)
         ]
     return ways

@@ -580,7 +580,7 @@ def _recordings(folder: Path) -> None:
 
 RUN_ELSEWHERE = {"docs/results/terms.md"}
 """Pages whose commands need models or recordings that are not here;
-tests/cli/test_correct.py runs these commands with recordings of its own.
+tests/asr/test_correct_command.py runs these commands with recordings of its own.
 """
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import importlib
 import json
 import re
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -239,9 +240,32 @@ def test_rows_of_several_files_say_what_differs(
     ]
 
 
+def test_an_object_of_objects_has_a_row_for_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "FIGURES", tmp_path)
+    rows = {"full": {"A3T": 5.084, "mean": 6.6}, "l2": {"A3T": 5, "reversed": 7}}
+    (tmp_path / "rows.json").write_text(json.dumps(rows))
+    head, _, *shown = results.table(["rows.json"]).splitlines()
+    assert head == "|  | A3T | mean | reversed |"
+    assert shown == ["| full | 5.08 | 6.60 |  |", "| l2 | 5.00 |  | 7.00 |"]
+
+
+def test_a_table_has_the_intervals_that_its_marker_asks_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "FIGURES", tmp_path)
+    shutil.copy(ROOT / "data" / "golden.json", tmp_path)
+    (usual, wide) = (
+        results.table(["golden.json", *options]) for options in ([], ["--intervals"])
+    )
+    interval = re.compile(r"\(\d+\.\d\d-\d+\.\d\d")
+    assert not interval.search(usual) and interval.search(wide)
+
+
 def test_each_set_of_a_page_has_its_source() -> None:
     """Each folder that a marked command reads is made by the page's commands, is
-    benchmarks/ or data/, or has a line in docs/measurements.md, with a link.
+    benchmarks/, data/ or examples/, or has a line in docs/measurements.md, with a link.
     """
     text = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
     _, _, section = text.partition("## Public sets")
@@ -252,7 +276,8 @@ def test_each_set_of_a_page_has_its_source() -> None:
         commands = "".join(results.blocks(page.read_text(encoding="utf-8")))
         read = set(re.findall(r"(?<![\w./$-])([a-z][\w-]*)/", commands))
         made = set(re.findall(r"(?:mkdir|--out) ([\w-]+)", commands))
-        assert read - made - {"benchmarks", "data"} <= known, page.stem
+        own = {"benchmarks", "data", "examples"}
+        assert read - made - own <= known, page.stem
 
 
 def test_a_page_is_made_from_nothing(

@@ -3,12 +3,14 @@ middle third of the units of each string is masked.
 
 python distortion.py data/test a3t [another-a3t ...]
 
---listen DIR writes the first reconstructed strings as sounds (Griffin-Lim).
+--listen DIR writes the first reconstructed strings as sounds (Griffin-Lim). -o FILE
+writes the distortions as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,11 +51,13 @@ def main() -> None:
     parser.add_argument("data", type=Path, help="folder with wav/, text and words.ctm")
     parser.add_argument("models", type=Path, nargs="+")
     parser.add_argument("--listen", type=Path)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
     arguments = parser.parse_args()
     utterances = read_utterances(
         [str(arguments.data / "wav")], [arguments.data / "text"]
     )
     aligner = Ctm(arguments.data / "words.ctm")
+    means: dict[str, dict[str, float]] = {}
     for folder in arguments.models:
         network = load(folder)
         config = network.config
@@ -74,8 +78,13 @@ def main() -> None:
                 path = arguments.listen / f"{folder.name}-{number}.wav"
                 soundfile.write(path, sound, config.rate)
         print(f"{folder.name}: MCD of {len(utterances)} strings in dB")
-        for name, values in distortions.items():
-            print(f"  {name}: {np.mean(values):.2f}")
+        means[folder.name] = {
+            name: float(np.mean(values)) for name, values in distortions.items()
+        }
+        for name, mean in means[folder.name].items():
+            print(f"  {name}: {mean:.2f}")
+    if arguments.output:
+        arguments.output.write_text(json.dumps(means, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import runpy
 import shlex
 import shutil
@@ -95,16 +96,21 @@ def test_lists_are_decoded(tones: Path, ctc: Path, tmp_path: Path) -> None:
 def test_distortion_is_measured(
     tones: Path, a3t: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Below that of the mean and of the reversed text; five sounds are written."""
+    """Below that of the mean and of the reversed text; five sounds are written, and
+    JSON with the printed figures.
+    """
     data = tmp_path / "data"
     shutil.copytree(tones, data)
     (data / "letters.ctm").rename(data / "words.ctm")
-    run("distortion.py", data, a3t, "--listen", tmp_path / "sounds")
+    written = tmp_path / "distortion.json"
+    run("distortion.py", data, a3t, "--listen", tmp_path / "sounds", "-o", written)
     lines = [line.split(": ") for line in capsys.readouterr().out.splitlines()]
     assert lines[0] == ["model", "MCD of 60 strings in dB"]
     figures = {name.strip(): float(value) for name, value in lines[1:]}
     assert figures["A3T"] < figures["mean of the other frames"]
     assert figures["A3T"] < figures["reversed text"]
+    means = json.loads(written.read_text(encoding="utf-8"))["model"]
+    assert {name: round(mean, 2) for name, mean in means.items()} == figures
     sounds = sorted((tmp_path / "sounds").glob("*.wav"))
     assert len(sounds) == 5 and soundfile.info(sounds[0]).samplerate == RATE
 
