@@ -222,12 +222,42 @@ def with_tables(text: str) -> str:
 
 def without_times(value: Any) -> Any:
     """Return a JSON value without what differs from run to run."""
+    return _with_keys(value, lambda key, each: key not in TIMES)
+
+
+def without_nulls(value: Any) -> Any:
+    """Return a JSON value without the keys whose value is null."""
+    return _with_keys(value, lambda key, each: each is not None)
+
+
+def _with_keys(value: Any, is_kept: Callable[[str, Any], bool]) -> Any:
+    """Return a JSON value with some of the keys of its objects.
+
+    Args:
+        value: The value.
+        is_kept: Whether an object keeps a key, by the key and its value.
+    """
     if isinstance(value, list):
-        return [without_times(each) for each in value]
+        return [_with_keys(each, is_kept) for each in value]
     if isinstance(value, dict):
-        kept = {key: each for key, each in value.items() if key not in TIMES}
-        return {key: without_times(each) for key, each in kept.items()}
+        kept = {key: each for key, each in value.items() if is_kept(key, each)}
+        return {key: _with_keys(each, is_kept) for key, each in kept.items()}
     return value
+
+
+def keep(figures: Any, file: Path) -> None:
+    """Write figures into a file, unless it has them already.
+
+    A key with the value null says nothing: a newer version may write it or leave it
+    out, and the figures are the same.
+    """
+    if file.exists():
+        old = json.loads(file.read_text(encoding="utf-8"))
+        if without_nulls(old) == without_nulls(figures):
+            return
+    file.parent.mkdir(exist_ok=True)
+    shown = json.dumps(figures, indent=1, ensure_ascii=False)
+    file.write_text(shown + "\n", encoding="utf-8")
 
 
 def run(page: Path, data: Path, work: Path) -> None:
@@ -257,9 +287,7 @@ def run(page: Path, data: Path, work: Path) -> None:
         folder, _, file = name.partition("/")
         if folder == page.stem:
             content = json.loads((work / file).read_text(encoding="utf-8"))
-            shown = json.dumps(without_times(content), indent=1, ensure_ascii=False)
-            (FIGURES / folder).mkdir(exist_ok=True)
-            (FIGURES / name).write_text(shown + "\n", encoding="utf-8")
+            keep(without_times(content), FIGURES / name)
 
 
 def all_named() -> list[str]:

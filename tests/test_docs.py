@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -450,6 +450,7 @@ def _tables(folder: Path) -> None:
         (folder / f"{name}gold.txt").write_text("".join(gold), encoding="utf-8")
     samples = "clip,sample_0,sample_1,ref\nu-1,an owl,a cowl,an owl\n"
     (folder / "samples.csv").write_text(samples, encoding="utf-8")
+    _other_samples(folder, requests)
     single = []
     for question, texts in requests:
         for number, text in enumerate(texts):
@@ -472,6 +473,23 @@ def _tables(folder: Path) -> None:
         (folder / "exp" / name).mkdir(parents=True)
         result = folder / "exp" / name / "result.txt"
         result.write_text(scorers.sclite(said), encoding="utf-8")
+
+
+def _other_samples(folder: Path, requests: Sequence[tuple[str, list[str]]]) -> None:
+    """The samples of lm-evaluation-harness and of vLLM, and a row for each sample."""
+    harness, vllm, rows = [], [], []
+    for question, texts in requests:
+        harness.append({"doc_id": question, "target": "#### 1", "resps": [texts]})
+        outputs = [{"text": text, "cumulative_logprob": -1.0} for text in texts]
+        vllm.append({"request_id": question, "outputs": outputs})
+        rows += [{"id": question, "text": text} for text in texts]
+    for name, records in (
+        ("samples_gsm8k", harness),
+        ("outputs", vllm),
+        ("rows", rows),
+    ):
+        lines = [json.dumps(record) + "\n" for record in records]
+        (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
 
 
 def _speech(folder: Path) -> None:

@@ -326,6 +326,30 @@ def test_a_page_is_made_from_nothing(
     assert results.with_tables(text.replace("**14.03", "**14.08")) == text
 
 
+@pytest.mark.parametrize(
+    ("figures", "is_changed"),
+    [
+        ({"wer": 1.5, "rows": [{"name": "tta", "dev": None, "unit": None}]}, False),
+        ({"wer": 1.5, "rows": [{"name": "tta"}]}, False),
+        ({"wer": 1.6, "rows": [{"name": "tta", "dev": None}]}, True),
+        ({"wer": None, "rows": [{"name": "tta", "dev": None}]}, True),
+        ({"wer": 1.5, "rows": [{"name": "tta", "dev": 3}]}, True),
+        ({"wer": 1.5, "rows": [{"name": "tta"}, None]}, True),
+    ],
+)
+def test_a_file_is_written_where_a_figure_changed(
+    tmp_path: Path, figures: Any, is_changed: bool
+) -> None:
+    """Not where a key with the value null came or went."""
+    file = tmp_path / "demo" / "demo.json"
+    results.keep({"wer": 1.5, "rows": [{"name": "tta", "dev": None}]}, file)
+    before = file.read_text(encoding="utf-8")
+    results.keep(figures, file)
+    after = file.read_text(encoding="utf-8")
+    assert (after != before) == is_changed
+    assert json.loads(after) == (figures if is_changed else json.loads(before))
+
+
 def test_signatures_of_the_results_are_whole() -> None:
     """Each is one that `rescore` reads; no page shows one itself."""
     text = (results.FIGURES / "others.json").read_text(encoding="utf-8")

@@ -146,11 +146,17 @@ class Comparison:
             about += f"; {self._best_on_dev}"
         if without:
             about += "; rows `without MODEL` have p against all models"
-        return about + (
-            ", and a word bonus as all models have"
-            if any(WORDS in row.weights for row in without)
-            else ""
-        )
+        if any(WORDS in row.weights for row in without):
+            about += ", and a word bonus as all models have"
+        if self._tests > 1:
+            about += f"; p-values of {self._tests} tests are not corrected"
+        return about
+
+    @property
+    def _tests(self) -> int:
+        """The number of p-values in the table."""
+        values = [self.first_p_value, *(row.p_value for row in self.rows)]
+        return len(values) - values.count(None)
 
     @property
     def _best_on_dev(self) -> str:

@@ -323,7 +323,8 @@ def test_compare_translations(
         rows["MBR"]["signature"].count("decide:mbr")
         and "lm:" not in rows["MBR"]["signature"]
     )
-    assert "p against the first pass\n" in done.stdout
+    about = "p against the first pass; p-values of 4 tests are not corrected\n"
+    assert about in done.stdout
     assert (tmp_path / "t.csv").read_text().splitlines()[
         0
     ] == ",weight,dev BLEU,dev chrF,BLEU,chrF,relative gain %,p,hyp/s"
@@ -366,6 +367,28 @@ def test_compare_says_which_rows_are_worse() -> None:
     assert "worse" not in render(found, "text"), (
         "by chance, or tested against another row"
     )
+
+
+@pytest.mark.parametrize(
+    ("p_values", "first", "tests"),
+    [
+        ([0.01], None, 0),  # a single test needs no correction
+        ([0.01, 0.2], None, 2),
+        ([None, 0.2, 0.3], 0.01, 3),  # --against compares no row with itself
+        ([None], 0.01, 0),
+    ],
+)
+def test_compare_says_how_many_tests_it_made(
+    p_values: list[float | None], first: float | None, tests: int
+) -> None:
+    rows = [Compared("lm", "WER", 9.0, p_value=value) for value in p_values]
+    found = Comparison(
+        "WER", False, "t", "d", 1, 2, 5.0, 5.0, 10.0, 10.0, "", rows=rows
+    )
+    found.first_p_value = first
+    line = f"; p-values of {tests} tests are not corrected"
+    assert (line in found.about) == (tests > 1)
+    assert ("not corrected" in found.about) == (tests > 1)
 
 
 def test_rows_that_are_as_good_as_the_best_are_bold() -> None:
