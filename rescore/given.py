@@ -140,7 +140,7 @@ def no_columns(name: str, lists: Dataset) -> str:
     others = [column for column in lists.score_names if column not in no_scores]
     if others:
         message += (
-            f", or tune toolkit scores with --components, or --column {others[0]}"
+            f", or name a column of the lists: --column {others[0]}"
             f" ({', '.join(others)})"
         )
     return message

@@ -41,6 +41,7 @@ from rescore.given import (
 )
 from rescore.lms import (
     LanguageModel,
+    capabilities_of,
     load_all,
     record_of,
     single_specs,
@@ -212,6 +213,21 @@ def _without_scale(decision: Decision, lists: Dataset) -> UserError:
         f"{name} needs a scale: {of_samples}--scale NUMBER, --weights of rescore tune"
         f" {name}, or run --dev DEV"
     )
+
+
+def _tell_divided(lists: Dataset, models: Sequence[LanguageModel]) -> None:
+    """Warn of functions whose numbers are divided by the number of words: nobody asked
+    for it, and they may be no sums.
+    """
+    names = [lm.name for lm in models if capabilities_of(lm).by_words]
+    if names:
+        log.warning(
+            "%sfirst-pass scores are means, so the numbers of %s are divided by the"
+            ' number of words; --lm-norm sum (lm_norm="sum" in Python) switches this'
+            " off",
+            lists.header.prefix,
+            ", ".join(names),
+        )
 
 
 class _Resolver:
@@ -547,6 +563,8 @@ class _Resolver:
         if models:
             why = f"first-pass scores are {'means' if means else 'sums'}"
             at.note("normalisation", norm, why)
+            if means:
+                _tell_divided(at.reported_lists, models)
             if not means and at.reported_lists.look_like_means:
                 log.warning(
                     "%sfirst-pass scores do not fall with the length of texts, so they"

@@ -23,7 +23,7 @@ from rescore.asked import OF_LOADING
 from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 from rescore.tuning import Tuning, Weights
 from tests.conftest import ROOT, Run, read_report
 from tests.lms.test_ngram import ARPA
@@ -805,3 +805,20 @@ def test_a_part_that_is_no_name_says_how_it_gets_a_name(name: str) -> None:
 def test_token_scores_take_plain_lists() -> None:
     scores = rescore.TokenScores(["a", "b"], [-1.0, -2.5])  # type: ignore[arg-type]
     assert scores.sum == -3.5 and scores.log_probs.tolist() == [-1.0, -2.5]
+
+
+@pytest.mark.parametrize("norm", [None, "sum", "mean"])
+@pytest.mark.parametrize("means", [True, False])
+def test_a_line_says_that_numbers_of_a_function_are_divided(
+    means: bool, norm: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    header = Header(scores_are_means=means)
+    hypotheses = [Hypothesis("a b", {"s2s": -1.0}), Hypothesis("a", {"s2s": -2.0})]
+    lists = [NbestList("u", hypotheses, ("a b",), header=header)]
+    scored = rescore.score(lists, lambda texts: [-4.0] * len(texts), lm_norm=norm)
+    (score,) = [
+        value for name, value in scored[0].hypotheses[0].scores.items() if name != "s2s"
+    ]
+    is_divided = norm == "mean" or (means and norm is None)
+    assert score == (-2.0 if is_divided else -4.0)
+    assert ("divided by the number of words" in caplog.text) == (means and norm is None)

@@ -31,8 +31,8 @@ class TunedColumns(options.Lists):
     column: tuple[str, ...] = option(
         (),
         "Column with LM scores, or a part of the toolkit's score, whose weight may be"
-        " negative. May be repeated.  [default: the columns that `rescore score` added;"
-        " if it added none, all but the first pass]",
+        " negative. May be repeated.  [default: the columns that `rescore score` added,"
+        " and your own columns; if there are none, the parts of the toolkit's score]",
         metavar="NAME",
     )
     word_bonus: bool | None = option(
@@ -106,11 +106,12 @@ def _found(metric: str, weights: Weights, counts: Mapping[str, float]) -> Iterat
         yield str(weights.mixture)
     elif not tuned and not (about.options and about.options.bonuses):
         yield (
-            "no column is tuned; --components or --column NAME also tunes scores in the"
-            " lists"
+            "no column is tuned; --column NAME tunes a column of scores in the lists"
         )
     yield from why_all_zero(weights, metric, counts)
-    yield from notes([weights.weights], about.columns, about.with_all, about.value)
+    yield from notes(
+        [weights.weights], weights.tuned_columns, about.with_all, about.value
+    )
     line = f"{metric} {about.first_pass:.2f} -> {about.value:.2f}"
     if tuned:
         named = ", ".join(f"{name} {weight:.4g}" for name, weight in tuned.items())

@@ -105,11 +105,12 @@ class Components(Feature):
             return
         columns = at.tuning_lists.columns(Role.COMPONENT)
         if not columns:
+            own = at.tuning_lists.own_columns
+            advice = f"; {listed(own)}: tuned without --components" if own else ""
             raise UserError(
                 "--components: the lists have no parts of the first-pass score;"
                 f" formats that can have them: {', '.join(_with_components())} (espnet2"
-                " in {n}best_recog/scores, moses as features); your own columns are"
-                " tuned without --components"
+                f" in {{n}}best_recog/scores, moses as features){advice}"
             )
         for expansion in expansions:
             expansion.check_components(at.tuning_lists, columns)

@@ -175,7 +175,10 @@ def check_columns(nbest: NbestList, place: str) -> None:
         what = f"{place}, hypothesis {rank}: no first-pass score"
         columns = list(hypothesis.scores)
         if not columns:
-            raise UserError(f"{what}; add the score, or name its column with --s2s")
+            raise UserError(
+                f"{what} (null is no score); add the score, or give --s2s rank, which"
+                " takes the order of the file"
+            )
         raise UserError(
             f"{what} among its columns ({', '.join(columns)}); choose a column with"
             f" --s2s, or --field score=-{columns[0]} where lower is better"

@@ -606,7 +606,9 @@ class RecordReader:
         score: Signed | None,
         parts: Sequence[str],
     ) -> None:
-        """Set the text and the scores of a row, higher is better."""
+        """Set the text and the scores of a row, higher is better; a score that is null
+        is absent.
+        """
         row.text = value[key]
         if score is None and self.named.scores:
             raise _absent("score", self.named.scores[0].key, value, row.place)
@@ -616,8 +618,9 @@ class RecordReader:
             number = value[score.key]
             if isinstance(number, list) and number:
                 number = number[0]
-            row.total = score.sign * json_number(number, row.place, score.key)
             self._source.score = score.key
+            if number is not None:
+                row.total = score.sign * json_number(number, row.place, score.key)
         self._add_columns(row, value, parts)
 
     def _add_columns(
@@ -625,11 +628,13 @@ class RecordReader:
     ) -> None:
         """Add the further scores of a hypothesis."""
         for name in parts:
+            if value[name] is None:
+                continue
             # an object `scores` is refused as a number
             if name.endswith(PARTS) or isinstance(value[name], dict):
                 row.scores[name] = json_number(value[name], row.place, name)
         for name, (key, sign) in self.named.columns.items():
-            if key in value:
+            if value.get(key) is not None:
                 row.scores[name] = sign * json_number(value[key], row.place, key)
 
 

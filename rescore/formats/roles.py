@@ -524,7 +524,7 @@ class Layout:
         empty = _by_lower(nulls)
         wide = () if is_entry else self._wide(names)
         text = self._text_among(filled, empty, is_entry)
-        # a score that is null is an error, not a score that is absent
+        # the key of a score that is null keeps its role: a list lacks this score
         score = self._score_among({**empty, **filled}, text)
         taken = {text, score.key if score else None}
         parts = []

@@ -439,7 +439,11 @@ def _is_users(shape: Shape) -> bool:
 
 
 def _scaled(shape: Shape, values: Sequence[Any], what: str, place: str) -> float | None:
-    """Return the sum of scores as a natural log; None if a probability is 0."""
+    """Return the sum of scores as a natural log; None if a probability is 0, or a
+    score is null.
+    """
+    if None in values:
+        return None
     numbers = [json_number(value, place, what) for value in values]
     if shape.scale == "cost":
         return -sum(numbers)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rescore.columns import FIRST_PASS, FORMER_FIRST_PASS, RANK
+from rescore.columns import FIRST_PASS, FORMER_FIRST_PASS, RANK, Role
 from rescore.errors import counted, listed
 from rescore.formats.source import Source
 from rescore.nbest import NbestList
@@ -27,6 +27,8 @@ WORDS = {
     "src": "sources",
 }
 """What the line calls the roles of columns and keys."""
+AS_SUM = " (the first pass as a sum over tokens)"
+"""What the line says of the column `sum` beside means: it has no weight of its own."""
 
 
 @dataclass(slots=True)
@@ -101,7 +103,8 @@ class Understood:
             # the text that stands first names its systems first
             for name in dict.fromkeys([*nbest.header.systems, *names]):
                 if name in names and name not in (FIRST_PASS, FORMER_FIRST_PASS):
-                    self.columns.append(name)
+                    is_first_pass = nbest.role(name) is Role.FIRST_PASS
+                    self.columns.append(name + (AS_SUM if is_first_pass else ""))
         self.lists += 1
         self.fewest = min(self.fewest, number)
         self.most = max(self.most, number)

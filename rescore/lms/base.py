@@ -273,6 +273,10 @@ class Capabilities:
     """Whether the model is a `Streaming` model, which scores batches ahead of their use
     (`rescore.scoring.local`).
     """
+    by_words: bool = False
+    """Whether the words of a text count as its tokens, because the model knows no
+    tokens: a mean is then over words.
+    """
 
 
 class LanguageModel(Protocol):

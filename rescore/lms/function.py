@@ -9,7 +9,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rescore.errors import UserError, counted
-from rescore.lms.base import ComputeOptions, Kind, Question, Spec, TokenScores
+from rescore.lms.base import (
+    Capabilities,
+    ComputeOptions,
+    Kind,
+    Question,
+    Spec,
+    TokenScores,
+)
 
 SentenceScores = Callable[[Sequence[str]], Sequence[float]]
 """A function that returns the log-probability (natural log) of each sentence."""
@@ -21,6 +28,7 @@ class FunctionModel:
     """
 
     precision = "float64"
+    capabilities = Capabilities(by_words=True)
 
     def __init__(
         self,

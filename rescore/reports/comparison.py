@@ -431,7 +431,7 @@ def _notes(weights: Weights, metric: Metric, counts: Mapping[str, float]) -> lis
     """
     tuning = weights.tuning
     return [
-        *notes([weights.weights], tuning.columns, tuning.with_all, tuning.value),
+        *notes([weights.weights], weights.tuned_columns, tuning.with_all, tuning.value),
         *why_all_zero(weights, metric.name, counts),
     ]
 

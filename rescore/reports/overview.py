@@ -78,7 +78,7 @@ def render_overview(
     else:
         blocks = _paper_blocks(results, style, shown)
     blocks += _groups(results, style)
-    notes = [*_unused_models(results), *_untested(results)]
+    notes = [*_unused_columns(results), *_untested(results)]
     if style == "latex":
         notes = [latex_note(note) for note in notes]
     if style != "csv":
@@ -183,10 +183,13 @@ def _groups(results: Sequence[Record], style: str) -> Iterator[str]:
             yield f"{heading}\n{table}"
 
 
-def _unused_models(results: Sequence[Record]) -> Iterator[str]:
-    """Yield a line for each of the results that have models with the weight 0."""
+def _unused_columns(results: Sequence[Record]) -> Iterator[str]:
+    """Yield a line for each of the results with models, or other columns that were
+    tuned, of weight 0.
+    """
     for run in results:
-        unused = [name for name in run.columns if run.weights.get(name) == 0]
+        names = dict.fromkeys([*run.columns, *run.choice.tuned_columns])
+        unused = [name for name in names if run.weights.get(name) == 0]
         if unused:
             yield (
                 f"{_name(run)}: weight 0 of {', '.join(unused)}, no significant gain on"

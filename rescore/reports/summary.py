@@ -224,7 +224,10 @@ def _weights(results: Record) -> Iterator[str]:
     yield from effective_weights(tuning.toolkit, results.weights)
     if tuning.has_figures:
         yield from notes(
-            [results.weights], results.columns, tuning.with_all, tuning.value
+            [results.weights],
+            results.choice.tuned_columns,
+            tuning.with_all,
+            tuning.value,
         )
         yield from _tuning_lines(results, tuning)
 

@@ -12,7 +12,6 @@ from rescore.columns import (
     FIRST_PASS,
     WORDS,
     Column,
-    Role,
     new_word_origins,
     score_columns,
     units,
@@ -102,7 +101,7 @@ def effective_weights(
 
 def notes(
     every: Sequence[Mapping[str, float]],
-    columns: Mapping[str, Column],
+    tuned: Collection[str],
     with_all: float | None = None,
     value: float | None = None,
 ) -> Iterator[str]:
@@ -110,12 +109,12 @@ def notes(
 
     Args:
         every: The weights that decided; one mapping for each fold, if there are folds.
-        columns: The record of each column, where the weights were tuned.
+        tuned: The columns whose weights were tuned.
         with_all: The metric with weights of all columns, in percent, if columns were
             left out because their gain is not significant.
         value: The metric with the weights that decided, in percent.
     """
-    useless = _useless_models(every, columns)
+    useless = [name for name in tuned if not _is_used(name, every)]
     if useless and _has_weight(every):
         yield _useless_phrase(useless, with_all, value)
     for _, feature in FEATURES.loaded():
@@ -147,16 +146,9 @@ def _useless_phrase(
     )
 
 
-def _useless_models(
-    every: Sequence[Mapping[str, float]], columns: Mapping[str, Column]
-) -> list[str]:
-    """Return the columns of language models that have no weight in any fold."""
-    useless = []
-    for name, column in columns.items():
-        is_used = any(weights.get(name) for weights in every)
-        if column.role is Role.LM and not is_used:
-            useless.append(name)
-    return useless
+def _is_used(name: str, every: Sequence[Mapping[str, float]]) -> bool:
+    """Return whether a column has a weight in any fold."""
+    return any(weights.get(name) for weights in every)
 
 
 def _has_weight(every: Sequence[Mapping[str, float]]) -> bool:

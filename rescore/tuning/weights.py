@@ -15,7 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rescore.columns import FIRST_PASS, Column, Role, reserved_columns, score_columns
+from rescore.columns import (
+    FIRST_PASS,
+    Column,
+    Role,
+    comes_from_expansion,
+    reserved_columns,
+    score_columns,
+)
 from rescore.decision import Choice
 from rescore.errors import UserError
 from rescore.files import parsed, read_json, write_text
@@ -43,6 +50,25 @@ class Weights(Choice):
         unit: scores of models, and parts of the toolkit's own score.
         """
         return score_columns(self.weights)
+
+    @property
+    def tuned_columns(self) -> list[str]:
+        """The columns of `weights` whose weight was tuned and has to gain beside the
+        others, whatever they are: scores of models, columns of the user, parts of the
+        toolkit's score, and counts. Columns of expansions come with new hypotheses,
+        whose gain has a test of its own.
+        """
+        if not self.tuning.has_figures:
+            return []
+        options = self.tuning.options
+        given = options.given if options else {}
+        tuned = []
+        for name in self.weights:
+            record = self.tuning.columns.get(name)
+            is_cost = comes_from_expansion(name, record)
+            if name != FIRST_PASS and name not in given and not is_cost:
+                tuned.append(name)
+        return tuned
 
     @property
     def value(self) -> float:

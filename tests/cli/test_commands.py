@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from rescore import formats
+from rescore.formats.understood import Understood
 from rescore.lms.folders import card_value
 from tests.conftest import (
     ROOT,
@@ -454,3 +456,28 @@ def test_a_damaged_module_is_no_interruption(
     monkeypatch.setattr("rescore.parts.importlib.import_module", damaged)
     with pytest.raises(EOFError, match="marshal"):
         rescore("models")
+
+
+def test_advice_about_lists_without_models_works(rescore: Run, tmp_path: Path) -> None:
+    """The lists of fairseq have the column `sum`: it is named as what it is, and each
+    message names only an option that these lists suit.
+    """
+    log = "S-0\tx\nT-0\ta b\nH-0\t-0.5\ta b\nP-0\t-1 -1\nH-0\t-0.6\ta\nP-0\t-1\n"
+    (tmp_path / "log").write_text(log)
+    understood = Understood(["log"])
+    for nbest in formats.read([tmp_path / "log"]):
+        understood.add(nbest)
+    assert "columns sum (the first pass as a sum over tokens)" in str(understood)
+    done = rescore("tune", "log")
+    assert done.returncode == 2
+    assert "--components" not in done.stderr and "--column sum" in done.stderr
+    assert rescore("tune", "log", "--column", "sum").returncode == 0
+    done = rescore("tune", "log", "--components")
+    assert done.returncode == 2
+    assert "tuned without --components" not in done.stderr
+    (tmp_path / "own.csv").write_text(
+        "id,text,score,qe,ref\nu,a,-1,-3,a\nu,b,-2,-4,a\n"
+    )
+    done = rescore("tune", "own.csv", "--components")
+    assert "qe: tuned without --components" in done.stderr
+    assert rescore("tune", "own.csv").returncode == 0

@@ -233,8 +233,8 @@ def test_parts_of_scores_in_records(tmp_path: Path) -> None:
         ),
         ('{"id": "u", "hyps": ["a", 7]}', ["line 1, hyps 2: expected a text"]),
         (
-            '{"hypotheses": [{"text": "a", "score": null}]}',
-            ["hypotheses 1: score is null, not a number"],
+            '{"hypotheses": [{"text": "a", "score": null}, {"text": "b", "score": 1}]}',
+            ["hypothesis 1: no first-pass score (null is no score)", "--s2s rank"],
         ),
         (
             '{"hypotheses": [{"text": "a", "score": -1, "am_score": "x"}]}',
@@ -250,7 +250,7 @@ def test_parts_of_scores_in_records(tmp_path: Path) -> None:
         ),
         (
             '{"sequences": ["a", "b"], "sequences_scores": [-1, null]}',
-            ["sequences_scores is null, not a number"],
+            ["hypothesis 2: no first-pass score (null is no score)", "--s2s rank"],
         ),
         (
             '{"sequences": ["a", "b"], "am_scores": -1}',
@@ -286,3 +286,27 @@ def test_keys_without_hypotheses(rescore: Run, tmp_path: Path) -> None:
     )
     done = rescore("convert", "x.jsonl", "--field", "text=spoken")
     assert_one_line_error(done, "no hypotheses in the keys said, nll")
+
+
+NULLS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "a usual key": ("score", ()),
+    "--field": ("cumulative_logprob", ("--field", "score=cumulative_logprob")),
+    "--shape": ("p", ("--shape", "mine.toml")),
+    "a part": ("am_score", ()),
+}
+"""The key of a score, and the options that name it."""
+
+
+@pytest.mark.parametrize("case", NULLS)
+def test_a_score_that_is_null_is_no_score(
+    case: str, rescore: Run, tmp_path: Path
+) -> None:
+    key, options = NULLS[case]
+    (tmp_path / "mine.toml").write_text(
+        'alternatives = "hypotheses[]"\ntext = "text"\nscore = "p"\nscale = "log"\n'
+    )
+    hypotheses = [{"text": text, key: None} for text in ("a", "b")]
+    (tmp_path / "x.json").write_text(json.dumps({"hypotheses": hypotheses}))
+    done = rescore("convert", "x.json", *options)
+    assert done.returncode == 0, done.stderr
+    assert "no scores; the order in the file ranks them" in done.stderr

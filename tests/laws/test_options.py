@@ -1082,7 +1082,8 @@ def test_an_error_of_the_service_names_no_option(
 
 def test_advice_of_the_service_names_fields() -> None:
     for message in (
-        "u: no first-pass score; add the score, or name its column with --s2s",
+        "u: no first-pass score (null is no score); add the score, or give --s2s rank,"
+        " which takes the order of the file",
         "utterance u: no score 'lm'; `rescore score LISTS --lm MODEL` writes it",
         "this model reads the source; give --src FILE",
         "utterance u: no recording; give --audio",
