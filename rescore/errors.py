@@ -12,6 +12,10 @@ _PLURALS = {"is": "es", "y": "ies"}
 
 LONGEST_WORD = 160
 """Characters of a part of a message without blanks, such as a path or an id."""
+LONGEST_NAME = 40
+"""Characters of a word that is left out whole where a message is cut; of a longer word
+the beginning or the end stays.
+"""
 LONGEST = 360
 """Characters of a message."""
 
@@ -19,15 +23,15 @@ LONGEST = 360
 def shortened(message: str) -> str:
     """Return a message of one line, in which long quotes are cut in their middle.
 
-    The beginning says what is wrong and where, the end what to do.
+    The beginning says what is wrong and where, the end what to do. A long message is
+    cut between two words, so that a list of names has only whole names. Of a long
+    word, such as a path, the beginning or the end stays.
 
     Args:
         message: The message.
     """
-    words = []
-    for word in message.split():
-        words.append(_cut(word, LONGEST_WORD))
-    return _cut(" ".join(words), LONGEST)
+    words = [_cut(word, LONGEST_WORD) for word in message.split()]
+    return _cut_between(" ".join(words), LONGEST)
 
 
 def _cut(text: str, most: int) -> str:
@@ -36,6 +40,25 @@ def _cut(text: str, most: int) -> str:
         return text
     head = 2 * most // 3
     return f"{text[:head]}...{text[len(text) - (most - head - 3) :]}"
+
+
+def _cut_between(text: str, most: int) -> str:
+    """Return a text of at most so many characters, cut in its middle, where possible
+    between two words.
+    """
+    if len(text) <= most:
+        return text
+    head = 2 * most // 3
+    tail = most - head - len("...")
+    begin = text[:head]
+    end = text[-tail:]
+    cut_word = len(begin) - begin.rfind(" ") - 1
+    if cut_word <= LONGEST_NAME:
+        begin = begin[: len(begin) - cut_word]
+    cut_word = end.find(" ")
+    if 0 <= cut_word <= LONGEST_NAME:
+        end = end[cut_word:]
+    return f"{begin}...{end}"
 
 
 class UserError(Exception):

@@ -14,7 +14,7 @@ from rescore.metrics import Metric
 from rescore.metrics.significance import ScoredTexts
 from rescore.reports.figures import Figures, MeasuredRow
 from rescore.reports.records import MetricResult
-from rescore.reports.results import used_models
+from rescore.reports.results import method_name
 from rescore.reports.summary import relative
 from rescore.styles import p_phrase
 from rescore.tuning import Weights
@@ -101,14 +101,12 @@ def _with_equal_votes(weights: Weights) -> Weights:
 
 
 def _name(weights: Weights) -> str:
-    """Return how tables name the chosen texts: by their votes, and the models that have
-    a weight.
-    """
+    """Return how tables name the chosen texts."""
     name = EQUAL_VOTES
     mixture = weights.mixture
     if isinstance(mixture, Mixture):
         name = AGREED_VOTES if mixture.estimated else TUNED_VOTES
-    return " + ".join([name, *used_models(weights)])
+    return method_name(name, weights)
 
 
 def _rows_of_systems(figures: Figures) -> list[MeasuredRow]:
@@ -161,5 +159,7 @@ def gains(measured: MetricResult) -> Iterator[str]:
             change = f"{measured.reranked - row.value:+z.2f}"
             change += f"{relative(measured.reranked, row.value)}"
             change += f", {p_phrase(row.p_value)}"
-        alone = " alone" if row is measured.best_system else ""
-        yield f"{measured.metric} {change} against {row.name}{alone}"
+        against = row.name
+        if row is measured.best_system:
+            against = measured.test.against
+        yield f"{measured.metric} {change} against {against}"

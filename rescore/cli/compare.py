@@ -9,6 +9,7 @@ from rescore.cli import options
 from rescore.cli.eval import TestOptions
 from rescore.comparing import Varied
 from rescore.config import RunConfig
+from rescore.errors import OptionError
 from rescore.files import shown as shortened
 from rescore.options import option, written_file
 from rescore.parts import STYLES
@@ -53,7 +54,6 @@ class CompareOptions(options.Lists):
 
 @options.command(
     "compare",
-    lms=options.PLAIN,
     dev=options.Offer(options.DevLists, required=("dev",), without=("dev_scores",)),
     inputs=options.ONLY_MODELS,
     config=options.config("compare"),
@@ -77,8 +77,10 @@ def command(
     percent of the first pass (a loss is negative), a p-value against the first pass,
     and (without --cache) the number of hypotheses scored per second. The p-value of a
     row `without MODEL` is against all models. --against ROW compares each model with
-    another row. With --vary, choose the value by the dev figures.
+    another row. With --vary, choose the value by the dev figures; --lm may be absent.
     """
+    if own.vary is None and not lms.lm:
+        raise OptionError("compare needs --lm KIND[:PATH] or --vary OPTION=N,N...")
     styles = {path: checked_style("--output", path, [JSON]) for path in own.output}
     if own.vary is not None:
         own.vary.check(config)

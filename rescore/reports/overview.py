@@ -75,10 +75,12 @@ def render_overview(
     results = [_without_flattery(run) for run in results]
     if layout == "espnet":
         blocks = _espnet_blocks(results, style, shown)
+        notes = [*_compared(results)]
     else:
         blocks = _paper_blocks(results, style, shown)
+        notes = []  # the legend of the marks says it
     blocks += _groups(results, style)
-    notes = [*_unused_columns(results), *_untested(results)]
+    notes += [*_unused_columns(results), *_untested(results)]
     if style == "latex":
         notes = [latex_note(note) for note in notes]
     if style != "csv":
@@ -140,14 +142,32 @@ def _legend(rows: Sequence[Sequence[str]], baselines: str) -> str:
 
 
 def _in_sentence(results: Sequence[Record]) -> list[str]:
-    """Return each first pass, or the name of an output, in a sentence."""
+    """Return what p-values compare with, in a sentence: each first pass, the name of an
+    output, or the best system.
+    """
     phrases: dict[str, None] = {}
     for run in results:
         for figures in run.metrics:
             is_output = figures.first_output is not None
             article = "" if is_output else "the "
-            phrases[f"{article}{figures.baseline}"] = None
+            phrase = f"{article}{figures.baseline}"
+            if figures.test.against != figures.baseline:
+                phrase = "the best system alone"
+            phrases[phrase] = None
     return list(phrases)
+
+
+def _compared(results: Sequence[Record]) -> Iterator[str]:
+    """Yield what the p-values of several systems compare with; other p-values are
+    against the first pass.
+    """
+    for run in results:
+        metrics: dict[str, list[str]] = {}
+        for figures in run.metrics:
+            if figures.shows_systems and figures.test.p_value is not None:
+                metrics.setdefault(figures.test.against, []).append(figures.metric)
+        for against, names in metrics.items():
+            yield f"{_name(run)}: p of {' and '.join(names)} against {against}"
 
 
 def _without_flattery(run: Record) -> Record:
@@ -156,7 +176,7 @@ def _without_flattery(run: Record) -> Record:
     """
     if not run.on_tuning_lists:
         return run
-    return replace(run, metrics=[replace(each, p_value=None) for each in run.metrics])
+    return replace(run, metrics=[each.untested() for each in run.metrics])
 
 
 def _untested(results: Sequence[Record]) -> Iterator[str]:
@@ -294,7 +314,8 @@ def espnet(
                     rows.append([f"{run.dataset}, {ORACLE}", *best, ""])
             if run.system == first.name:
                 continue  # nothing was reranked
-            p = marked_worse(p_value(figures.p_value), figures.is_worse)
+            test = figures.test
+            p = marked_worse(p_value(test.p_value), test.is_worse)
             reranked = figures.row("reranked")
             rows.append([_name(run), *_figures(reranked, run.utterances, shown), p])
     return tables
@@ -366,7 +387,7 @@ def paper(results: Sequence[Record], shown: Shown, marked: bool) -> list[list[st
         for figures in run.metrics:
             column = _column(run, figures)
             columns[column] = figures.higher_is_better
-            mark = marked_worse(_mark(figures.p_value), figures.is_worse)
+            mark = marked_worse(_mark(figures.test.p_value), figures.test.is_worse)
             mark_of[str(run.system), column] = mark
     top = [*_names_of_systems(results).values(), *_baselines(results)]
     if shown.oracle is not False and _has_oracle(results):

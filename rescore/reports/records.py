@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -34,6 +34,18 @@ OUTPUTS = ("first_pass", "oracle", "reranked")
 """What is measured of each list: the first pass's best, the best of all, and the text
 that was chosen.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A test of the chosen texts."""
+
+    against: str
+    """What the texts are compared with."""
+    p_value: float | None
+    """The two-sided p-value; None for no test."""
+    is_worse: bool
+    """Whether the chosen texts are significantly worse."""
 
 
 @dataclass(slots=True)
@@ -152,11 +164,32 @@ class MetricResult:
         return baseline_of(self.shows_systems)
 
     @property
-    def alone(self) -> str:
-        """The chosen texts as tables name them where no model and no rule decides: by
-        the votes of several systems, else by the first pass.
+    def test(self) -> Test:
+        """The test that tables show of the chosen texts: of several systems against the
+        best one, else against the first pass.
         """
-        return self.votes or self.baseline
+        best = self.best_system
+        if self.shows_systems and best is not None:
+            return self._test(f"{best.name} alone", best.value, best.p_value)
+        return self._test(self.baseline, self.first_pass, self.p_value)
+
+    def untested(self) -> MetricResult:
+        """Return the figures without the p-value that tables show."""
+        best = self.best_system
+        if best is not None:
+            best = replace(best, p_value=None)
+        return replace(self, p_value=None, best_system=best)
+
+    def _test(self, against: str, before: float, p_value: float | None) -> Test:
+        """Return the test of the chosen texts against others."""
+        certain = p_value is not None and p_value < SIGNIFICANT
+        is_worse = is_better(before, self.reranked, self.higher_is_better)
+        return Test(against, p_value, certain and is_worse)
+
+    @property
+    def method(self) -> str | None:
+        """What tables call the chosen texts of several systems; None for one system."""
+        return self.votes
 
     @property
     def shows_systems(self) -> bool:

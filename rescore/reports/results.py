@@ -182,8 +182,9 @@ def evaluate(
         results.metrics.append(
             figures_of(each, lists, first_pass, decided.texts, signature, test, beside)
         )
-    alone = results.main.alone if results.main else results.baseline
-    results.system = system_name(weights, weights.decision.name, alone)
+    decision = weights.decision.name
+    method = results.main.method if results.main else None
+    results.system = method or system_name(weights, decision, results.baseline)
     if by is not None and metrics:
         outputs = {results.baseline: first_pass, "reranked": decided.texts}
         results.groups = grouped(by, metrics, lists, outputs)
@@ -262,17 +263,46 @@ def system_name(weights: Weights, decision: str, alone: str = FIRST) -> str:
     models = used_models(weights)
     if not models and decision == BEST:
         models = weights.score_columns
-    added = [name for name in models if weights.weights[name] >= 0]
-    subtracted = [name for name in models if weights.weights[name] < 0]
-    phrase = " + ".join(added)
-    for name in subtracted:
-        phrase += f" - {name}"
+    phrase = _sum_of(models, weights)
     if not models and decision == BEST:
         bonuses = [unit for name, unit in units().items() if weights.weighs(name)]
         added = [f"{unit} bonus" for unit in bonuses]
         phrase = " + ".join(added)
-    parts = [phrase.strip(), decision_title(decision)]
-    return ", ".join(filter(None, parts)) or alone
+    return _decided(phrase, decision) or alone
+
+
+def method_name(first_pass: str, weights: Weights) -> str:
+    """Return the method of several systems as tables name it: what made their first
+    pass, the models that have a weight, and the decision, such as `FIRST + tta, MBR`.
+
+    Args:
+        first_pass: What made the first pass.
+        weights: The weights.
+    """
+    models = _sum_of(used_models(weights), weights, first_pass)
+    return _decided(models, weights.decision.name)
+
+
+def _sum_of(models: Sequence[str], weights: Weights, first: str = "") -> str:
+    """Return a phrase of models, which are added or, with a negative weight,
+    subtracted.
+
+    Args:
+        models: The models.
+        weights: The weights.
+        first: What the models are added to; empty for nothing.
+    """
+    added = [name for name in models if weights.weights[name] >= 0]
+    subtracted = [name for name in models if weights.weights[name] < 0]
+    phrase = " + ".join(filter(None, [first, *added]))
+    for name in subtracted:
+        phrase += f" - {name}"
+    return phrase.strip()
+
+
+def _decided(phrase: str, decision: str) -> str:
+    """Return a method with the name of its decision."""
+    return ", ".join(filter(None, [phrase, decision_title(decision)]))
 
 
 def decision_title(decision: str) -> str:

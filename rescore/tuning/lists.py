@@ -103,14 +103,14 @@ def why_untunable(name: str, tuned_on: Dataset, sets: Sequence[Dataset]) -> str:
             return (
                 f"{number:,} of {counted(total, 'hypothesis')} lack it, first {first}"
             )
-    if _is_constant(name, tuned_on):
+    if is_constant(name, tuned_on):
         return "the same for all hypotheses of each list"
     if _is_number_in_list(name, tuned_on):
         return f"numbers of the hypotheses in their list; --column {name} tunes it"
     return ""
 
 
-def _is_constant(name: str, lists: Iterable[NbestList]) -> bool:
+def is_constant(name: str, lists: Iterable[NbestList]) -> bool:
     """Return whether a column is the same for all hypotheses of each list."""
     return all(len(set(nbest.column(name))) == 1 for nbest in lists)
 
@@ -234,7 +234,7 @@ def warn_of_constant(lists: Dataset, columns: Sequence[str]) -> None:
     for name in columns:
         if comes_from_expansion(name, lists.header.records.get(name)):
             continue
-        if not _is_constant(name, several):
+        if not is_constant(name, several):
             continue
         if name in known and known[name].if_constant:
             log.warning("%s", known[name].if_constant)

@@ -31,6 +31,7 @@ from rescore.signature import column_records
 from rescore.tuning import pattern
 from rescore.tuning.components import toolkit_score
 from rescore.tuning.line import Floats
+from rescore.tuning.lists import is_constant
 from rescore.tuning.objective import TuningObjective, by_content
 from rescore.tuning.record import STANDARD_ERRORS, Tuning, TuningOptions, Unproven
 from rescore.tuning.scale import tune_scale
@@ -283,6 +284,12 @@ class Tuner:
         self.lists = lists.with_lists(
             distinct(nbest, weighted) for nbest in in_order(lists)
         )
+        self.varying = {
+            name for name in self.names if not is_constant(name, self.lists)
+        }
+        """Columns that can change something: the others are the same for all hypotheses
+        of each list, so no search tries them.
+        """
         self.losses = options.decision.losses if options.decision.lacks_scale else None
         """The losses of a decision whose scale is tuned together with the weights."""
         self._own_scale = options.decision.uses_posteriors and self.losses is None
@@ -418,10 +425,11 @@ class Tuner:
         """Return the optimum over columns beside the first pass.
 
         Args:
-            names: The columns.
+            names: The columns; those that change nothing are left out.
             excluded: Hypotheses of these origins may not win.
         """
         lists = [candidates(nbest, excluded) for nbest in self.lists]
+        names = [name for name in names if name in self.varying]
         bounded = [FIRST_PASS, *(name for name in names if name not in self.free)]
         free = [name for name in names if name in self.free]
         if self.given:
@@ -594,7 +602,8 @@ class Tuner:
             return None
         named = {}
         for name, weight in weights.items():
-            if name in self.shares or (name in self.free and weight):
+            is_tested = name in self.shares or (name in self.free and weight)
+            if is_tested and name in self.varying:
                 named[name] = weight
         errors = errors_of_sum(number)
         low, high = gain_interval(self.metric, trial.chosen, alone, errors)

@@ -20,6 +20,8 @@ from tests.conftest import Run, assert_one_line_error
 
 SYSTEMS = {"good": "an old owl", "fair": "an old", "poor": "an"}
 UTTERANCES = 4
+CALLED = "votes by agreement, ROVER"
+"""The name of the chosen texts."""
 Values = dict[str, Any]
 
 
@@ -69,7 +71,7 @@ def test_each_layout_has_the_systems(
     table = list(csv.reader(rescore("report", *typed).stdout.splitlines()))
     fair = "fair alone" if name == "fair" else "fair"
     above = ["good", fair, "poor", "mixture"]
-    assert [row[0] for row in table] == ["method", *above, "oracle", "ROVER", name]
+    assert [row[0] for row in table] == ["method", *above, "oracle", CALLED, name]
     for place, metric in enumerate(results["metrics"], start=1):
         cells = {row[0]: row[place] for row in table}
         assert cells["method"] == f"l {metric['metric']}"
@@ -98,7 +100,8 @@ def test_the_rows_of_systems_may_be_left_out(
         ((), "votes by agreement"),
         (("--votes", "equal"), "equal votes"),
         (("--folds", "2"), "tuned votes"),
-        (("--decide", "rover"), "ROVER"),
+        (("--decide", "rover"), "votes by agreement, ROVER"),
+        (("--decide", "mbr", "--scale", "1"), "votes by agreement, MBR"),
     ],
 )
 def test_votes_that_decide_alone_give_the_row_its_name(
@@ -107,9 +110,12 @@ def test_votes_that_decide_alone_give_the_row_its_name(
     """Of several systems nothing is called the first pass."""
     done = rescore("run", "l.jsonl", *typed, "--report", "v.json")
     assert done.returncode == 0, done.stderr
+    (row,) = [line for line in done.stdout.splitlines() if line.startswith(called)]
+    assert row.startswith(f"{called}  "), "the screen has this name"
     for layout in ("espnet", "paper"):
         table = rescore("report", "v.json", "--layout", layout, "--style", "csv").stdout
-        assert called in table.splitlines()[-1]
+        cells = list(csv.reader(table.splitlines()))[-1]
+        assert cells[0].removeprefix("l, ") == called
         assert "first pass" not in table
 
 
@@ -227,3 +233,33 @@ def test_a_system_has_a_new_name(rescore: Run, results: Values, tmp_path: Path) 
         rescore(*command, "older=fair"),
         "--renamed: no system in the golden file is called older; the systems are",
     )
+
+
+@pytest.mark.parametrize("best_p", [0.0002, 0.03, 0.4])
+@pytest.mark.parametrize("reranked", [10.0, 50.0])
+def test_the_p_value_is_against_the_best_system(
+    best_p: float, reranked: float, rescore: Run, results: Values, tmp_path: Path
+) -> None:
+    """As on the screen, and each table says so."""
+    for metric in results["metrics"]:
+        metric["p_value"] = 0.007
+        metric["reranked"] = reranked
+        metric["best_system"] |= {"value": 30.0, "p_value": best_p}
+    (tmp_path / "r.json").write_text(json.dumps(results))
+    best = results["metrics"][0]["best_system"]["name"]
+    worse = " worse" if reranked > 30 and best_p < 0.05 else ""
+    table = rescore("report", "r.json", "--style", "markdown").stdout
+    assert f"| {best_p:.4f}{worse} |\n" in table and "0.007" not in table
+    assert f"\nl, {CALLED}: p of WER and CER against {best} alone\n" in table
+    paper = rescore("report", "r.json", "--layout", "paper").stdout
+    assert ("against the best system alone" in paper) is (best_p < 0.05)
+    assert "the mixture" not in paper
+
+
+def test_the_table_has_the_p_value_of_the_screen(rescore: Run, results: Values) -> None:
+    done = rescore("run", "l.jsonl", "--decide", "rover", "--table", "t.csv")
+    told = f" against {results['metrics'][0]['best_system']['name']} alone"
+    (line,) = [each for each in done.stdout.splitlines() if each.endswith(told)]
+    cells = list(csv.reader(Path("t.csv").read_text().splitlines()))[-1]
+    assert cells[0] == f"l, {CALLED}"
+    assert f", p = {cells[-1]} against" in line

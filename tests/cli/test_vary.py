@@ -123,3 +123,28 @@ def test_of_equal_values_the_smallest_is_best(
     table = api.compare(read, read, letters, vary=("boost", values), words="none")
     tie = "(the smallest of 3 values with equal dev WER)"
     assert f"best on dev: boost 0.5 {tie}" in table.about
+
+
+def test_values_are_compared_without_a_model(
+    rescore: Run, lists: Path, tmp_path: Path
+) -> None:
+    """Each row has the figure of `run` with its value, which needs no model either."""
+    asked = [lists, "--dev", lists, "--words", "words", "--metric", "wer"]
+    done = rescore("compare", *asked, "--vary", "boost=0,9", "-o", "t.json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads((tmp_path / "t.json").read_text())["rows"]
+    assert [row["name"] for row in rows] == ["boost 0", "boost 9"]
+    for row in rows:
+        boost = row["name"].removeprefix("boost ")
+        alone = rescore("run", *asked, "--boost", boost, "--report", "r.json")
+        assert alone.returncode == 0, alone.stderr
+        report = json.loads((tmp_path / "r.json").read_text())
+        assert row["value"] == report["metrics"][0]["reranked"]
+    assert len({row["value"] for row in rows}) == 2
+
+
+def test_without_values_a_model_is_needed(rescore: Run, lists: Path) -> None:
+    assert_one_line_error(
+        rescore("compare", lists, "--dev", lists),
+        "compare needs --lm KIND[:PATH] or --vary OPTION=N,N...",
+    )

@@ -1,4 +1,6 @@
-"""Law: a list of names in a message ends with a whole name: `listed` alone cuts it."""
+"""Law: a list of names in a message has whole names only: `listed` cuts it behind a
+name, and a message that is too long is cut between two words.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,8 @@ import re
 
 import pytest
 
-from rescore.errors import listed
+from rescore.errors import LONGEST, LONGEST_WORD, UserError, listed, shortened
+from rescore.parts import FORMATS
 from tests.conftest import ROOT
 
 NAMES = [f"avg_logprob_{number}" for number in range(12)]
@@ -35,3 +38,26 @@ def test_no_message_cuts_names_itself() -> None:
                 cut.append(f"{path.name}: {line.strip()}")
     assert not cut
     assert CUT.search("', '.join(names)[:80]")
+
+
+@pytest.mark.parametrize("length", range(1, LONGEST_WORD, 5))
+def test_a_long_message_has_whole_names(length: int) -> None:
+    """The unknown name is whole, too: it has no more letters than a word may have."""
+    unknown = "n" * length
+    with pytest.raises(UserError) as error:
+        FORMATS.check(unknown)
+    message = shortened(f"--format: {error.value} (see --help)")
+    assert len(message) <= LONGEST
+    _, _, shown = message.removesuffix(" (see --help)").partition(" is not one of ")
+    names = re.split(", | ", shown)
+    assert set(names) <= {*FORMATS.names, "..."}
+    assert f"'{unknown}'" in message or length > LONGEST_WORD - 2
+
+
+@pytest.mark.parametrize("most", [LONGEST_WORD, LONGEST, 3 * LONGEST])
+def test_the_end_of_a_message_without_blanks_is_kept(most: int) -> None:
+    """Text without blanks, such as Chinese, is cut in a word."""
+    message = shortened(f"{'a' * most} {'b' * most} {'c' * most} give --ref")
+    assert len(message) <= LONGEST
+    assert message.startswith("a") and message.endswith("c give --ref")
+    assert "..." in message and "a ... " not in message

@@ -252,3 +252,27 @@ def test_a_bonus_that_was_tried_is_not_advised() -> None:
     unproven = Unproven({"x": 0.2, "words": 0.1}, 4.4, -0.1, 0.5, 5.0, emptied=1)
     told = sentence(without(unproven))
     assert "empty text in 1 list" in told and "--word-bonus" not in told
+
+
+@pytest.mark.parametrize("rule", DECISIONS.shipped)
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_a_column_that_changes_nothing_is_not_counted(rule: str, number: int) -> None:
+    """Neither in the sentence nor in the gain that so many columns need."""
+    some = lists(False)
+    for place, nbest in enumerate(some):
+        for hypothesis in nbest.hypotheses:
+            hypothesis.scores["z"] = hypothesis.scores["x"] - hypothesis.scores["y"]
+            hypothesis.scores["constant"] = float(place)
+    metric = metrics.choose_metric("wer", some)
+    options = TuningOptions(decision=Decision(rule))
+    names = ["x", "y", "z"][:number]
+    alone, beside = (
+        tune_weights(metric, Dataset.of(some), columns, options)
+        for columns in (names, [*names, "constant"])
+    )
+    assert beside.weights == alone.weights | {"constant": 0.0}
+    assert beside.tuning.unproven == alone.tuning.unproven
+    only = tune_weights(metric, Dataset.of(some), ["constant"], options)
+    assert only.tuning.unproven is None
+    counts = re.findall(r"of all (\d) columns", sentence(beside))
+    assert counts in ([], [str(number)])

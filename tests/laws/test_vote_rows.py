@@ -20,6 +20,7 @@ from rescore.asr.systems import combined
 from rescore.metrics import significance
 from rescore.nbest import Hypothesis, NbestList
 from rescore.parts import DECISIONS
+from rescore.reports.results import decision_title
 from tests.conftest import quick_folder, run_main
 
 SYSTEMS = {"good": 0.1, "fair": 0.2, "poor": 0.3, "worst": 0.4}
@@ -92,7 +93,8 @@ def check_figures(printed: str) -> None:
 )
 def test_each_row_is_what_its_name_says(decision: str, road: str) -> None:
     record = measured(f"run lists.jsonl --decide {decision} {ROADS[road]}")
-    last = road.removesuffix(" of folds")
+    title = decision_title(decision)
+    last = ", ".join(filter(None, [road.removesuffix(" of folds"), title]))
     equal = record["equal_votes"]
     votes = [last] if equal is None else [equal["name"], last]
     expected = [*SYSTEMS, "mixture", "oracle", *votes]
