@@ -568,7 +568,8 @@ class _Resolver:
             if not means and at.reported_lists.look_like_means:
                 log.warning(
                     "%sfirst-pass scores do not fall with the length of texts, so they"
-                    " look like means over tokens, not sums: try --lm-norm mean",
+                    " look like means over tokens, not sums: try --lm-norm mean, and"
+                    " keep it if it is better on the dev lists (--folds 5 on them)",
                     at.reported_lists.header.prefix,
                 )
         return norm

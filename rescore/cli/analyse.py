@@ -42,9 +42,9 @@ def command(
     rescore analyse test.tta.jsonl --weights weights.json
 
     The analysis has the number of changed choices that were better and worse, the
-    oracle by list depth, and the words that reranking most often corrected and broke.
-    It ends with the significance of the gain, the possible gain from a perfect language
-    model, and the next step.
+    oracle by list depth, the words that reranking most often corrected and broke, and
+    the most frequent errors that are left. It ends with the significance of the gain,
+    the possible gain from a perfect language model, and the next step.
     """
     lists = inputs.read(own.nbest, need_references=True)
     loaded = suited(weights.load(), lists, weights.force_weights)

@@ -1,9 +1,9 @@
 """What reranking changed on lists with references, what it gains, and the next step.
 
 `analyse` makes the record of `rescore analyse`, and `render` its text. The record holds
-the oracle of the first N hypotheses, the words that reranking corrected and broke, each
-of the systems that wrote the lists, and the outlook: the actual gain beside the gain of
-perfect choices.
+the oracle of the first N hypotheses, the words that reranking corrected and broke, the
+errors that are left, each of the systems that wrote the lists, and the outlook: the
+actual gain beside the gain of perfect choices.
 """
 
 from __future__ import annotations
@@ -79,9 +79,10 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Confusion:
-    """A word of the references that an output has wrong."""
+    """An error of an output."""
 
     reference: str
+    """The word of the references; empty for an insertion."""
     hypothesis: str
     """The word in its place; empty for a deletion."""
     count: int
@@ -172,6 +173,8 @@ class Analysis:
     """
     broken: list[Confusion] = field(default_factory=list)
     """Words that are right in the first pass and wrong in the reranked output."""
+    left: list[Confusion] = field(default_factory=list)
+    """Errors of the reranked output, with insertions, the most frequent first."""
     baseline: str = FIRST
     """The first pass as tables name it."""
     systems: list[Any] = field(default_factory=list)
@@ -255,6 +258,7 @@ def analyse(
         broken = confused(metric.words, lists, wrong=texts, right=before)
         analysis.corrected = _most_frequent(corrected)
         analysis.broken = _most_frequent(broken)
+        analysis.left = _most_frequent(word_errors(metric.words, lists, texts))
         if figures.systems:
             systems = analysis_of_systems().compared(metric.words, figures, texts)
             analysis.systems = systems
@@ -512,25 +516,51 @@ def confused(
         # Both outputs are compared with the reference in which the wrong output has the
         # fewest errors.
         reference = normaliser.closest(nbest.references, wrong_text)
-        in_wrong = _beside(normaliser, reference, wrong_text)
-        in_right = _beside(normaliser, reference, right_text)
+        in_wrong = _without_insertions(_aligned(normaliser, reference, wrong_text))
+        in_right = _without_insertions(_aligned(normaliser, reference, right_text))
         for (word, wrong_word), (_, right_word) in zip(in_wrong, in_right, strict=True):
             if wrong_word != word and right_word == word:
                 counts[word, wrong_word] += 1
     return counts
 
 
-def _beside(
+def word_errors(
+    normaliser: Normaliser, lists: Dataset, texts: Sequence[str]
+) -> Counter[tuple[str, str]]:
+    """Return the errors of an output in sclite's alignment. Their sum is the number of
+    errors in the WER.
+
+    Args:
+        normaliser: Cuts texts into words.
+        lists: The lists, with their references.
+        texts: The output, one text per list.
+
+    Returns:
+        The number of each pair of a word of the references, which is empty for an
+        insertion, and the word in its place, which is empty for a deletion.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    for nbest, text in zip(lists, texts, strict=True):
+        reference = normaliser.closest(nbest.references, text)
+        for word, heard in _aligned(normaliser, reference, text):
+            if word != heard:
+                counts[word, heard] += 1
+    return counts
+
+
+def _aligned(
     normaliser: Normaliser, reference: str, output: str
 ) -> list[tuple[str, str]]:
-    """Return each word of a reference with the word of an output in its place, which is
-    empty for a deletion.
+    """Return the words of a reference, each with the word of an output in its place; an
+    empty word stands for a missing partner.
     """
-    words = []
-    for expected, word in align(*normaliser.pair([reference], output)):
-        if expected is not None:
-            words.append((expected, word or ""))
-    return words
+    pairs = align(*normaliser.pair([reference], output))
+    return [(expected or "", word or "") for expected, word in pairs]
+
+
+def _without_insertions(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the pairs that have a word of the reference."""
+    return [pair for pair in pairs if pair[0]]
 
 
 def _most_frequent(counts: Counter[tuple[str, str]]) -> list[Confusion]:
@@ -556,17 +586,15 @@ def render(analysis: Analysis) -> str:
         lines.append(f"oracle by depth: {_shown_depths(analysis.by_depth)}")
     lines.append("")
     if analysis.corrected or analysis.broken:
-        corrected = []
-        for pair in analysis.corrected[:SHOWN_PAIRS]:
-            hypothesis = pair.hypothesis or "(nothing)"
-            corrected.append(f"{hypothesis} -> {pair.reference} {pair.count}")
-        broken = []
-        for pair in analysis.broken[:SHOWN_PAIRS]:
-            hypothesis = pair.hypothesis or "(nothing)"
-            broken.append(f"{pair.reference} -> {hypothesis} {pair.count}")
         change = f"{analysis.baseline} -> choice"
-        lines.append(f"corrected, {change}: {', '.join(corrected)}")
-        lines.append(f"broken, {change}: {', '.join(broken)}")
+        corrected = _listed(analysis.corrected, "{hypothesis} -> {reference}")
+        lines.append(f"corrected, {change}: {corrected}")
+        broken = _listed(analysis.broken, TO_HYPOTHESIS)
+        lines.append(f"broken, {change}: {broken}")
+    if analysis.left:
+        left = _listed(analysis.left, TO_HYPOTHESIS)
+        lines.append(f"errors left, reference -> choice: {left}")
+    if lines[-1]:
         lines.append("")
     if analysis.systems:
         lines += analysis_of_systems().lines(analysis)
@@ -576,6 +604,27 @@ def render(analysis: Analysis) -> str:
         lines.append(f"{title:<14}{line}")
     lines += ["", analysis.signature]
     return "\n".join(lines)
+
+
+TO_HYPOTHESIS = "{reference} -> {hypothesis}"
+"""How the text shows an error of the choice."""
+
+
+def _listed(errors: Sequence[Confusion], arrow: str) -> str:
+    """Return the most frequent errors in one line, each with its number.
+
+    Args:
+        errors: The errors.
+        arrow: How the two words of an error are written.
+    """
+    shown = []
+    for error in errors[:SHOWN_PAIRS]:
+        words = arrow.format(
+            reference=error.reference or "(nothing)",
+            hypothesis=error.hypothesis or "(nothing)",
+        )
+        shown.append(f"{words} {error.count}")
+    return ", ".join(shown)
 
 
 def _shown_depths(depths: Sequence[Depth]) -> str:

@@ -28,6 +28,7 @@ from rescore.reports.analysis import (
     by_depth,
     outlook,
     render,
+    word_errors,
 )
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from rescore.tuning.record import TunedBy, Tuning
@@ -70,6 +71,33 @@ def test_counts_by_hand() -> None:
     assert found.corrected == [Confusion("b", "x", 1)] and found.broken == [
         Confusion("b", "", 1)
     ]
+    assert found.left == [Confusion("a", "z", 1), Confusion("b", "", 1)]
+    assert (
+        "\nerrors left, reference -> choice: a -> z 1, b -> (nothing) 1\n\nIs it"
+    ) in render(found)
+
+
+def test_the_errors_left_are_the_errors_of_the_wer() -> None:
+    """Also insertions, and under the closest of several references."""
+    draw = random.Random(0)
+
+    def text() -> str:
+        return " ".join(draw.choices("abcd", k=draw.randint(1, 8)))
+
+    lists = []
+    for number in range(60):
+        references = tuple(text() for _ in range(draw.randint(1, 3)))
+        lists.append(NbestList(f"u{number}", [hypothesis(text(), 0, 0)], references))
+    texts = [nbest.hypotheses[0].text for nbest in lists]
+    metric = ErrorRate()
+    counted = word_errors(metric.words, Dataset(lists), texts)
+    counts = sum(rows[0] for rows in list_statistics(metric, lists))
+    assert counted.total() == counts[:3].sum()
+    inserted = [count for (word, _), count in counted.items() if not word]
+    deleted = [count for (_, heard), count in counted.items() if not heard]
+    assert [sum(deleted), sum(inserted)] == list(counts[1:3]) and min(counts) > 0
+    frequent = analysed(metric, lists, FIRST_PASS_ALONE).left
+    assert frequent[0].count == max(counted.values()) and len(frequent) == 20
 
 
 def test_the_closest_reference_counts() -> None:
@@ -105,7 +133,7 @@ def test_the_texts_of_the_decision_count() -> None:
 
 def test_other_metrics_have_no_words() -> None:
     found = analysed(Bleu(tokenise="none"), LISTS, HALF)
-    assert found.moves.moved == 3 and not found.corrected
+    assert found.moves.moved == 3 and not found.corrected and not found.left
 
 
 def distance(first: list[str], second: list[str]) -> int:
@@ -224,6 +252,7 @@ def test_command(rescore: Run, tmp_path: Path) -> None:
     assert (
         "better 1, worse 1, as many errors 1" in done.stdout
         and "corrected, first pass -> choice: x -> b 1" in done.stdout
+        and "errors left, reference -> choice: a -> z 1" in done.stdout
     )
 
 

@@ -33,6 +33,7 @@ from rescore.lms.training.corpus import SentenceBatch
 from rescore.lms.training.objectives import Example, Objective, Task
 from rescore.lms.training.optimizers import optimizers, usual_optimizer
 from rescore.lms.training.options import NeuralOptions
+from rescore.lms.training.spent import Spent
 from rescore.lms.training.state import check_same, of_earlier, read_state
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,7 @@ VALIDATION_SHARE = 0.02
 """The share of --minutes that one validation takes, at most. With the pauses between
 them, all validations take about a tenth.
 """
-FEWEST_VALIDATED = 100
+FEWEST_VALIDATED = 20
 """Sentences that a validation measures, however long it takes."""
 VALIDATIONS = 10
 """Validations of an adaptation, beside those due by time."""
@@ -169,6 +170,7 @@ class TrainingState:
     """Seconds of updates."""
     other_seconds: float = 0.0
     """Seconds of reading the text and of validations."""
+    validation_seconds: float = 0.0
     tokens: int = 0
     validation_loss: float | None = None
     """The mean of the tasks' losses."""
@@ -248,6 +250,7 @@ class Trainer:
         self._validated_step: int | None = None
         """The step of the last validation: a validation may use up the minutes."""
         self._validation_seconds: float | None = None
+        self._began = (time.monotonic(), time.process_time())
         self._held_out_tokens = 0
         for task in self.tasks.values():
             corpus = task.corpus
@@ -325,6 +328,23 @@ class Trainer:
         return updates < (FEW_TO_ADAPT if self._adapts else FEW_UPDATES)
 
     @property
+    def spent(self) -> Spent:
+        """Where the time went."""
+        progress = self.progress
+        wall, cpu = self._began
+        cores = None
+        if self.device.type == "cpu":
+            cores = (time.process_time() - cpu) / max(1e-9, time.monotonic() - wall)
+        return Spent(
+            allowed=60 * (self.options.minutes or math.inf),
+            reading=progress.other_seconds - progress.validation_seconds,
+            validation=progress.validation_seconds,
+            updates=progress.seconds,
+            threads=torch.get_num_threads(),
+            cores=cores,
+        )
+
+    @property
     def is_done(self) -> bool:
         """Whether nothing is left to train."""
         return self._done() >= 1
@@ -348,6 +368,7 @@ class Trainer:
     def _run(self, report: Report, signals: Sequence[int]) -> None:
         """Train until the end, or until a signal."""
         progress = self.progress
+        self._began = (time.monotonic(), time.process_time())
         if self.options.minutes is not None and not progress.step:
             self._limit_validation(60 * self.options.minutes)
         if self._adapts and not progress.losses:
@@ -390,6 +411,8 @@ class Trainer:
         else:
             if self._validated_step != progress.step:
                 self.validate(report)
+        if self.options.minutes is not None:
+            report(str(self.spent))
         self.save()
 
     def _tell_updates(self, report: Report) -> None:
@@ -403,15 +426,18 @@ class Trainer:
             f" {options.batch_tokens:,} tokens fit into --minutes {options.minutes:g}"
         )
         if self.are_few(updates):
-            held += (
-                ", too few to learn from; give more --minutes, fewer --batch-tokens, or"
-                f" more cores (there are {torch.get_num_threads()} threads)"
+            spent = self.spent
+            usual = (
+                "give more --minutes, fewer --batch-tokens, or more cores (now"
+                f" {counted(spent.threads, 'thread')})"
             )
+            held += f", too few to learn from; {spent.advice(usual)}"
         report(held)
 
     def _limit_validation(self, seconds: float) -> None:
         """Decide how many of the held-out sentences a validation measures, so that it
-        takes `VALIDATION_SHARE` of the training at most. A small part is timed first.
+        takes `VALIDATION_SHARE` of the training at most. A small part is timed first:
+        twice, because the first computation of a process takes longer.
 
         Args:
             seconds: The length of the training.
@@ -424,16 +450,27 @@ class Trainer:
         if fewest >= 1:
             return
         progress.held_out_share = fewest
-        self.network.eval()
-        began = time.monotonic()
-        with torch.no_grad():
-            for task in self.tasks.values():
-                self._validation_loss(task)
-        taken = time.monotonic() - began
-        progress.other_seconds += taken
+        self._time_validation()
+        taken = self._time_validation()
         allowed = VALIDATION_SHARE * seconds / max(taken, 1e-9)
         progress.held_out_share = min(1.0, fewest * max(1.0, allowed))
         self._validation_seconds = taken * progress.held_out_share / fewest
+
+    @torch.no_grad()
+    def _time_validation(self) -> float:
+        """Return the seconds of a validation, which changes nothing else."""
+        self.network.eval()
+        began = time.monotonic()
+        for task in self.tasks.values():
+            self._validation_loss(task)
+        taken = time.monotonic() - began
+        self._count_validation(taken)
+        return taken
+
+    def _count_validation(self, seconds: float) -> None:
+        """Count the seconds of a validation."""
+        self.progress.other_seconds += seconds
+        self.progress.validation_seconds += seconds
 
     def _step(self, batches: Iterator[tuple[Objective, SentenceBatch]]) -> float:
         """Make the next update, and return its loss a target."""
@@ -561,9 +598,8 @@ class Trainer:
         progress.validation_loss = sum(progress.losses.values()) / len(progress.losses)
         self._validated = time.monotonic()
         self._validated_step = progress.step
-        if not self.is_done:  # the one at the end is in the estimate
-            self._validation_seconds = self._validated - began
-            progress.other_seconds += self._validation_seconds
+        self._validation_seconds = self._validated - began
+        self._count_validation(self._validation_seconds)
         progress.validated_share = self._done()
         if self._adapts:
             self._keep_best()

@@ -298,20 +298,18 @@ def _warn_of_few_updates(trainer: Trainer) -> None:
         return
     if not trainer.is_done:
         return
+    usual = "give more --minutes"
+    effect = "too few to show what the text can teach"
     if options.start is None:
         smaller = "" if options.config == SMALL else f" or --config {SMALL},"
-        effect = (
-            f"too few for a useful model; give more --minutes,{smaller} or adapt a"
-            " shipped model (--init)"
-        )
-    else:
-        effect = "too few to show what the text can teach; give more --minutes"
+        usual += f",{smaller} or adapt a shipped model (--init)"
+        effect = "too few for a useful model"
     log.warning(
         "%s: --minutes %g ended after %s of the weights, %s",
         options.out,
         options.minutes,
         counted(trainer.progress.step, "update"),
-        effect,
+        f"{effect}; {trainer.spent.advice(usual)}",
     )
 
 

@@ -36,6 +36,7 @@ from rescore.lms.training.objectives import (
     tied_cross_entropy,
 )
 from rescore.lms.training.options import MaskingOptions, NeuralOptions, TrainingData
+from rescore.lms.training.spent import Spent
 from rescore.parts import KINDS
 from tests.conftest import SENTENCES, Run, assert_one_line_error
 from tests.processes import ended, start, until
@@ -615,6 +616,69 @@ def test_minutes_that_hold_few_updates_are_told(
         told = int(line.split("about ")[1].split()[0].replace(",", ""))
         assert told == pytest.approx(600 / seconds, rel=0.1)
         assert ("give more --minutes" in line) is advice
+
+
+@pytest.mark.parametrize("cores", [0.3, 1.9])
+@pytest.mark.parametrize("adapts", [False, True])
+@pytest.mark.parametrize("reading", [0.0, 300.0])
+def test_the_time_of_a_training_is_told(
+    reading: float,
+    adapts: bool,
+    cores: float,
+    tmp_path: Path,
+    tokenizer: Tokenizer,
+    config: NetworkConfig,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its parts are all of the time, also with the last validation; the advice is about
+    the cause.
+    """
+    clock = [0.0]
+    settings = {"minutes": 10.0, "steps": None}
+    trained = trainer(tmp_path, tokenizer, config, settings)
+    monkeypatch.setattr(loop.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(loop.time, "process_time", lambda: cores * clock[0])
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    trained._adapts = adapts
+
+    def update(objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
+        clock[0] += 40.0
+        return 1.0, int(batch.lengths.sum())
+
+    def validation_loss(task: Task) -> tuple[float, None]:
+        clock[0] += 3.0
+        return 1.0 / (1 + clock[0]), None
+
+    monkeypatch.setattr(trained, "update", update)
+    monkeypatch.setattr(trained, "_validation_loss", validation_loss)
+    clock[0] += reading
+    trained.progress.other_seconds += reading
+    said: list[str] = []
+    trained.run(said.append)
+    (line,) = [one for one in said if one.startswith("time: ")]
+    seconds = [int(word) for word in line.split() if word.isdigit()]
+    assert seconds[0] == reading and sum(seconds) == clock[0]
+    (told,) = [one for one in said if "fit into" in one]
+    assert ("set OMP_NUM_THREADS=1 (" in told) is (cores < 1)
+    assert "give more --minutes" in told and "fewer --batch-tokens" in told
+
+
+@pytest.mark.parametrize(
+    ("spent", "advice"),
+    [
+        (Spent(100, 5, 5, 90, 1, 0.2), "usual"),  # one thread waits for no other
+        (Spent(100, 5, 5, 90, 2, 1.2), "usual"),
+        (Spent(100, 5, 5, 90, 16, None), "usual"),  # on a GPU
+        (Spent(100, 5, 5, 90, 2, 0.9), "set OMP_NUM_THREADS=1 (other programs use the"),
+        (
+            Spent(100, 5, 5, 90, 16, 6.4),
+            "set OMP_NUM_THREADS=6 (other programs use the",
+        ),
+        (Spent(100, 80, 5, 9, 2, 1.9), "give more --minutes (reading the text took"),
+    ],
+)
+def test_the_advice_fits_the_cause(spent: Spent, advice: str) -> None:
+    assert spent.advice("usual").startswith(advice)
 
 
 def test_command_killed_and_resumed(rescore: Run, tmp_path: Path) -> None:
