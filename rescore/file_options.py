@@ -1,18 +1,58 @@
-"""Files among the options of a command: lists are there, and no output takes the place
-of another file. Both are seen before anything is computed.
+"""Files among the options of a command: lists are there, no output takes the place of
+another file, and its ending names no other form. All is seen before anything is
+computed.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rescore.errors import OptionError, UserError
-from rescore.files import absent, identity
+from rescore.files import absent, ending_of, identity
 from rescore.options import Option
+
+FORMS = frozenset(
+    (
+        *(".json", ".jsonl", ".csv", ".tsv", ".md", ".tex", ".html", ".svg"),
+        *(".trn", ".ctm", ".srt", ".vtt"),
+    )
+)
+"""Endings that name the form of an output. An output with any other ending, or none,
+may have any form.
+"""
+LISTS = (".jsonl", ".json", ".csv", ".tsv")
+"""Endings of files of lists, for messages; a format that is written has its own."""
+
+
+def check_form(path: str, endings: Collection[str]) -> None:
+    """Check that the ending of an output names no form that the output does not have.
+
+    Args:
+        path: The output.
+        endings: The endings of its forms.
+
+    Raises:
+        UserError: The ending is in `FORMS`, and is not one of these.
+    """
+    ending = ending_of(path)
+    if ending in FORMS.difference(endings):
+        raise UserError(
+            f"{path}: cannot be written as {ending}; give {' or '.join(endings)}"
+        )
+
+
+def of_form(*endings: str) -> Callable[[str], None]:
+    """Return `check_form` for an option (`Option.may_write`).
+
+    Args:
+        endings: The endings of the forms that the option writes.
+    """
+    return partial(check_form, endings=endings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +76,7 @@ def check_files(typed: Sequence[Typed]) -> None:
 
     Raises:
         UserError: A path of lists leads nowhere, and is neither standard input nor a
-            pattern.
+            pattern; or the ending of an output is of another kind of file.
         OptionError: Two outputs go to one file, or an output takes the place of a file
             that is read.
     """
@@ -50,6 +90,9 @@ def check_files(typed: Sequence[Typed]) -> None:
     for one in typed:
         if one.about.reads:
             _check_not_overwritten(one, written)
+    for one in typed:
+        if _is_output(one) and one.about.may_write is not None:
+            one.about.may_write(one.value)
 
 
 def _check_present(value: str) -> None:
@@ -77,8 +120,7 @@ def _check_output(one: Typed, written: dict[str, str]) -> None:
     """Add an output to the outputs that are known, by place.
 
     Raises:
-        UserError: Another output has its place, it cannot be a file there, or its
-            ending is of another kind of file.
+        OptionError: Another output has its place, or it cannot be a file there.
     """
     place = one.value
     if one.value != "-":
@@ -91,8 +133,6 @@ def _check_output(one: Typed, written: dict[str, str]) -> None:
         if one.flag == written[place]:
             both = f"two {one.flag}"
         raise OptionError(f"{both} {where}; give each a file of its own")
-    if one.about.may_write is not None:
-        one.about.may_write(one.value)
     path = Path(one.value)
     if one.about.metavar == "FILE" and path.is_dir():
         raise OptionError(f"{one.flag} {path}: is a folder; give a file")

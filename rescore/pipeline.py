@@ -268,7 +268,10 @@ def score_in_parts(
     missing = shards.missing(
         windows_of_lists(with_needed_neighbours(plan.models, lists)), progress
     )
-    shards.write(add_columns(plan.models, missing, plan.norm, plan.counted, progress))
+    models = shards.keeping(plan.models)
+    names = {lm.name for lm in plan.counted}
+    counted = [lm for lm in models if lm.name in names]
+    shards.write(add_columns(models, missing, plan.norm, counted, progress))
 
 
 def made_by(plan: Plan) -> Key:

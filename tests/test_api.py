@@ -398,6 +398,11 @@ def test_whatever_can_be_called_scores() -> None:
         rescore.score(LISTS, 3)  # type: ignore[arg-type]
 
 
+def test_a_lambda_has_no_name_of_its_own() -> None:
+    scored = rescore.score(LISTS, lambda texts: [-1.0] * len(texts))
+    assert list(scored[0].hypotheses[0].scores) == ["s2s", "function"]
+
+
 def test_a_function_has_the_fingerprint_of_its_caller(tmp_path: Path) -> None:
     from rescore.lms.cache import Cached
     from rescore.lms.function import FunctionModel

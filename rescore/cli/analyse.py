@@ -8,6 +8,7 @@ from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import OptionError
+from rescore.file_options import of_form
 from rescore.metrics.listed import LISTED
 from rescore.metrics.texts import warn_of_texts
 from rescore.option_readers import reads
@@ -23,7 +24,11 @@ from rescore.tuning import Weights, suited
 @dataclass(frozen=True, kw_only=True)
 class AnalyseOptions(options.Lists, options.DetailsOutput):
     output: str | None = written_file(
-        None, "Write the whole analysis as JSON.", "-o", "--output"
+        None,
+        "Write the whole analysis as JSON.",
+        "-o",
+        "--output",
+        may_write=of_form(".json"),
     )
 
 

@@ -87,7 +87,10 @@ def command(
     lists = inputs.read(own.nbest, need_references=True)
     dev_lists = inputs.read_dev(dev)
     about = shortened(", ".join(own.nbest))
-    with options.scoring_progress(config, lists, dev_lists) as progress:
+    with (
+        options.advice_on_cache(lms.cache),
+        options.scoring_progress(config, lists, dev_lists) as progress,
+    ):
         comparison = comparing.compare(
             lists,
             dev_lists,

@@ -8,6 +8,7 @@ from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.cli.bridge import is_typed
 from rescore.config import RunConfig
+from rescore.file_options import of_form
 from rescore.formats import check_output, written_formats
 from rescore.formats.writing import write_references
 from rescore.options import option, written_file
@@ -46,6 +47,7 @@ class Conversion(options.Lists):
         None,
         "Write the references as text, one per line, for `train --text`. Lists are then"
         " written with -o alone.",
+        may_write=of_form(".txt"),
     )
 
 

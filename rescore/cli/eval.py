@@ -12,6 +12,7 @@ from rescore.cli.bridge import given_flags, is_typed
 from rescore.config import GROUPS, MEASURES, RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, takes_no
+from rescore.file_options import of_form
 from rescore.files import shown
 from rescore.metrics import Metric
 from rescore.metrics.base import SESSION, aligned_outputs
@@ -98,7 +99,9 @@ class Evaluation(options.DetailsOutput):
         (), metavar="OUTPUT...", argument=True, required=True, reads=True, lists=True
     )
     report: str | None = written_file(
-        None, "Write the figures as JSON in full precision."
+        None,
+        "Write the figures as JSON in full precision.",
+        may_write=of_form(".json"),
     )
     whole: bool = option(
         False,

@@ -13,10 +13,11 @@ import click
 from rescore import formats
 from rescore.asked import ROADS
 from rescore.cli.bridge import Offer, command, fields_of_call, lists_of_call, show
-from rescore.cli.progress import progress_bar, scoring_progress
+from rescore.cli.progress import advice_on_cache, progress_bar, scoring_progress
 from rescore.config import DECISION, EXPANSION, RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, counted
+from rescore.file_options import of_form
 from rescore.files import ending_of, resolved, shown
 from rescore.formats import check_output, checked_lists
 from rescore.formats.audio import (
@@ -46,7 +47,14 @@ from rescore.reports.results import Results
 from rescore.set_names import name_of_set
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 
-__all__ = ["Offer", "command", "progress_bar", "scoring_progress", "show"]
+__all__ = [
+    "Offer",
+    "advice_on_cache",
+    "command",
+    "progress_bar",
+    "scoring_progress",
+    "show",
+]
 
 log = logging.getLogger(__name__)
 
@@ -639,7 +647,10 @@ class ReportOptions(Declared):
     title = "Report"
 
     report: str | None = written_file(
-        None, "Write the results as JSON in full precision.", common=True
+        None,
+        "Write the results as JSON in full precision.",
+        common=True,
+        may_write=of_form(".json"),
     )
     table: tuple[str, ...] = written_file(
         (),
@@ -696,6 +707,7 @@ class DetailsOutput(Declared):
         None,
         "Write a row per utterance: reference, both texts, their errors, verdict,"
         " scores. .tsv, .csv, else JSON Lines.",
+        may_write=of_form(".tsv", ".csv", ".jsonl", ".json"),
     )
 
     def write_details(self, rows: Callable[[], list[dict[str, Any]]]) -> None:

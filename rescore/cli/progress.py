@@ -167,6 +167,23 @@ def scoring_progress(
         yield ModelProgress(bar, models)
 
 
+@contextmanager
+def advice_on_cache(cache: str | None) -> Iterator[None]:
+    """Say, if the command is stopped while it scores, which option keeps the scores.
+
+    Args:
+        cache: The folder of the scores that are kept; None for no folder.
+    """
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        if cache is None:
+            log.info(
+                "to keep each score of a command that is stopped, give --cache DIR"
+            )
+        raise
+
+
 class LogProgress:
     """A bar for log files: a line that shows that the work goes on and how long it
     takes, then one line per minute, for jobs that somebody looks at from time to time.

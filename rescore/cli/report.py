@@ -17,7 +17,7 @@ from rescore.options import Declared, option, read_file, written_file
 from rescore.reports.check import compare, compare_reports, render
 from rescore.reports.figures import Shown
 from rescore.reports.files import read, read_each, read_outputs
-from rescore.reports.markup import endings, style_of
+from rescore.reports.markup import checked_style
 from rescore.reports.overview import (
     LAYOUTS,
     render_overview,
@@ -61,6 +61,19 @@ class Table(Declared):
         "--output",
     )
 
+    def style_of(self, path: str) -> str:
+        """Return the style of an output: --style, or what its ending names; plain text
+        without an ending.
+
+        Raises:
+            OptionError: There is no --style, and no style has this ending.
+        """
+        if self.style is not None:
+            return self.style
+        if path == "-" or not ending_of(path):
+            return "text"
+        return checked_style("--output", path, advice="; give --style")
+
 
 @options.command("report")
 def report_command(own: Table, shown: Shown) -> None:
@@ -74,11 +87,7 @@ def report_command(own: Table, shown: Shown) -> None:
     outputs of a file of `rescore eval` are compared with its first output, and their
     test set has the name of the file.
     """
-    for path in own.output:
-        if ending_of(path) == ".json":
-            raise OptionError(
-                f"--output {path}: its ending is not one of {endings()}; give --style"
-            )
+    styles = {path: own.style_of(path) for path in own.output}
     results: list[Record] = []
     for path in own.results:
         results += read_each(Path(path))
@@ -87,8 +96,7 @@ def report_command(own: Table, shown: Shown) -> None:
     if not own.systems:
         results = without_systems(results)
     results = told_apart(results)
-    for path in own.output:
-        style = own.style or style_of(path) or "text"
+    for path, style in styles.items():
         table = render_overview(results, own.layout, style, shown)
         with formats.opened(path) as file:
             file.write(table + "\n")

@@ -15,6 +15,7 @@ from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.dataset import NO_LISTS, Dataset
 from rescore.errors import UserError
+from rescore.file_options import of_form
 from rescore.lms.cards import ADVICE, FASTER
 from rescore.nbest import NbestList
 from rescore.options import written_file
@@ -34,9 +35,13 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
     save_weights: str | None = written_file(
         None,
         "Write the weights, for `rescore rerank` and `analyse` on the lists of -o.",
+        may_write=of_form(".json"),
     )
     html: str | None = written_file(
-        None, "Write a report as one HTML page that works offline.", common=True
+        None,
+        "Write a report as one HTML page that works offline.",
+        common=True,
+        may_write=of_form(".html"),
     )
 
     @property
@@ -135,7 +140,10 @@ def command(
     reported = bool(reporting.report or reporting.table)
     writes = outputs.any or reported
     outputs.check_plain(prints_texts=not (writes or lists.has_references))
-    with options.scoring_progress(config, lists, dev) as progress:
+    with (
+        options.advice_on_cache(lms.cache),
+        options.scoring_progress(config, lists, dev) as progress,
+    ):
         outcome = pipeline.run(lists, config, dev, lms.load, progress)
     if reported and outcome.results.tuning.has_figures and dev is not None:
         outcome.results.dev = _figures_on_dev(outcome)

@@ -16,6 +16,7 @@ from rescore import formats, pipeline
 from rescore.cli import options
 from rescore.config import RunConfig
 from rescore.errors import OptionError, UserError
+from rescore.file_options import check_form, of_form
 from rescore.files import is_replaced
 from rescore.formats.sentences import read_sentences
 from rescore.formats.source import InputWarnings
@@ -52,7 +53,9 @@ class Scoring(Declared):
         ),
     )
     tokens: str | None = written_file(
-        None, "Write the log-probability of each token as JSON Lines (also .gz)."
+        None,
+        "Write the log-probability of each token as JSON Lines (also .gz).",
+        may_write=of_form(".jsonl", ".json"),
     )
     output: str | None = written_file(
         None,
@@ -76,6 +79,7 @@ class Scoring(Declared):
 
         Raises:
             OptionError: There are such options, or no model.
+            UserError: The ending of the figures of a text names another form.
         """
         if not (self.nbest or self.text):
             raise OptionError("give either N-best lists or --text FILE")
@@ -86,6 +90,8 @@ class Scoring(Declared):
             )
         if self.tokens == "-" and (self.output or "-") == "-":
             raise OptionError("--tokens and the result cannot both go to stdout")
+        if self.text and self.output:
+            check_form(self.output, (".json",))
 
 
 @options.command("score", config=options.config("score"), inputs=options.REWRITTEN)
@@ -112,7 +118,8 @@ def command(
         if own.tokens:
             file = stack.enter_context(formats.opened(own.tokens))
         if own.text:
-            _score_text(own, lms, file, inputs.strict)
+            with options.advice_on_cache(lms.cache):
+                _score_text(own, lms, file, inputs.strict)
             return
         every = formats.checked_lists(inputs.iterate(own.nbest), own.output or "-")
         head, lists = pipeline.first_lists(every, most=1)
@@ -128,7 +135,8 @@ def command(
             if file:
                 on_scores = partial(_write_scores, file)
             scored = pipeline.score(plan, lists, bar.update, on_scores)
-            formats.write(scored, own.output or "-")
+            with options.advice_on_cache(lms.cache):
+                formats.write(scored, own.output or "-")
 
 
 def _write_scores(

@@ -16,6 +16,7 @@ from rescore.dataset import Dataset
 from rescore.deciding import first_pass
 from rescore.decision import Decision
 from rescore.errors import OptionError
+from rescore.file_options import of_form
 from rescore.metrics.base import text_statistics
 from rescore.metrics.texts import warn_of_texts
 from rescore.options import option, written_file
@@ -48,9 +49,15 @@ class TunedColumns(options.Lists):
         "--token-bonus/--no-token-bonus",
     )
     output: str = written_file(
-        "-", "Write the weights as JSON; - is stdout.", "-o", "--output"
+        "-",
+        "Write the weights as JSON; - is stdout.",
+        "-o",
+        "--output",
+        may_write=of_form(".json"),
     )
-    curve: str | None = written_file(None, "Write the metric at each weight as CSV.")
+    curve: str | None = written_file(
+        None, "Write the metric at each weight as CSV.", may_write=of_form(".csv")
+    )
 
 
 @options.command("tune", config=options.config("tune"), inputs=options.NOT_HEARD)

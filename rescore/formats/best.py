@@ -18,6 +18,7 @@ from typing import IO, NamedTuple
 
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
+from rescore.file_options import check_form
 from rescore.files import ending_of
 from rescore.formats.alternatives import readings
 from rescore.formats.audio import RecordingSegment, Segments
@@ -88,6 +89,7 @@ def check(
             f"{path}: a {ending} file holds lists; give .trn, .txt or .jsonl to"
             " write 1-best texts, or -o for lists"
         )
+    check_form(path, (".trn", *TIMED, *RECORDS))
     lists = list(lists)
     recordings = {nbest.id: _place(path, segments, nbest).recording for nbest in lists}
     if ending not in TIMED or segments:

@@ -25,6 +25,7 @@ from typing import IO, Any
 
 from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, SUM, Column, forbidden_names
 from rescore.errors import UserError, counted
+from rescore.file_options import LISTS, check_form
 from rescore.files import ending_of, put, resolved, temporary_path, unwritable
 from rescore.files import opened as opened  # parts of other packages import it here
 from rescore.formats.text import escaped, strip_markup
@@ -147,13 +148,13 @@ def checked_lists(
 
 def check_output(path: str) -> None:
     """Check, before anything is computed, that a file for lists does not have an ending
-    of 1-best texts.
+    of 1-best texts, or of another form.
 
     Args:
         path: The file.
 
     Raises:
-        UserError: The ending is in `BEST_ENDINGS`.
+        UserError: The ending is in `BEST_ENDINGS`, or of no file of lists.
     """
     ending = ending_of(path).removeprefix(".")
     if ending in BEST_ENDINGS:
@@ -161,6 +162,8 @@ def check_output(path: str) -> None:
             f"{path}: a .{ending} file holds 1-best texts, not lists; write it with:"
             f" rescore rerank NBEST --best {path}"
         )
+    if ending not in written_formats():
+        check_form(path, LISTS)
 
 
 def written_formats() -> list[str]:

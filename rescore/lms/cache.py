@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rescore.errors import UserError
+from rescore.errors import UserError, counted
 from rescore.formats.audio import digest
 from rescore.lms.base import (
     LanguageModel,
@@ -30,6 +30,8 @@ VERSION = 3
 """Part of a file's name. It is raised when the tables change, or the scores of the same
 model files.
 """
+ENDING = f"-{VERSION}.sqlite3"
+"""End of a file's name, behind the fingerprint of the model."""
 BUSY_TIMEOUT = 60.0
 """Seconds to wait for another process that writes."""
 COMMIT_SECONDS = 5.0
@@ -91,7 +93,7 @@ class Cached(Wrapped):
                 f"{self.name}: has no fingerprint, so its scores cannot be kept; give"
                 " the model one"
             )
-        return self._folder / f"{self.fingerprint}-{VERSION}.sqlite3"
+        return self._folder / f"{self.fingerprint}{ENDING}"
 
     def as_scored(
         self, questions: Sequence[Question]
@@ -113,16 +115,23 @@ class Cached(Wrapped):
         due = time.monotonic() + COMMIT_SECONDS
         try:
             for rank, scores in as_scored(self._lm, missing):
-                question = missing[rank]
-                new[keys[question]] = scores
-                for place in places[question]:
-                    yield place, scores
+                # before the score is added: what is kept ends with a whole batch
                 if time.monotonic() >= due:
                     self._keep(new)
                     new = {}
                     due = time.monotonic() + COMMIT_SECONDS
-        finally:  # keeps the scores from before a failure, too
+                question = missing[rank]
+                new[keys[question]] = scores
+                for place in places[question]:
+                    yield place, scores
+        except BaseException:  # keeps the scores from before a failure, too
             self._keep(new)
+            raise
+        self._finish(new)
+
+    def _finish(self, scores: dict[bytes, TokenScores]) -> None:
+        """Keep the last scores of some questions."""
+        self._keep(scores)
 
     def _known(self, keys: Sequence[bytes]) -> dict[bytes, TokenScores]:
         """Return the scores that are in the file, by the keys of questions."""
@@ -170,6 +179,37 @@ class Cached(Wrapped):
                 f"{self.path}: cannot be used ({error}); delete it, or give another"
                 " --cache"
             ) from None
+
+
+class KeptUntilDone(Cached):
+    """A language model whose scores are kept in case that the command is stopped.
+
+    Nothing is written for questions that are scored within `COMMIT_SECONDS`, so a fast
+    model stays as fast. A model that goes on with kept scores forms the same batches as
+    without a stop, and gives the same scores.
+    """
+
+    def report(self) -> None:
+        """Log how many scores an earlier run has kept; the next report counts from
+        here.
+        """
+        if self._looked_up and not self._began_empty:
+            log.info(
+                "%s: an earlier run has kept %s",
+                self.name,
+                counted(self._looked_up, "score"),
+            )
+        self._looked_up = 0
+
+    def _known(self, keys: Sequence[bytes]) -> dict[bytes, TokenScores]:
+        """Return the scores that are in the file; without a file, none is made."""
+        if not self.path.exists():
+            self._began_empty = True
+            return {}
+        return super()._known(keys)
+
+    def _finish(self, scores: dict[bytes, TokenScores]) -> None:
+        """Keep nothing: all questions are scored, and their part is written next."""
 
 
 def _key(question: Question) -> bytes:

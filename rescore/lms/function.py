@@ -21,6 +21,9 @@ from rescore.lms.base import (
 SentenceScores = Callable[[Sequence[str]], Sequence[float]]
 """A function that returns the log-probability (natural log) of each sentence."""
 
+UNNAMED = "function"
+"""The column of a lambda: tables call weights lambda."""
+
 
 class FunctionModel:
     """A function as a language model: it returns scores of whole sentences, natural
@@ -43,7 +46,8 @@ class FunctionModel:
             fingerprint: Names what the function computes, such as a version. Without a
                 fingerprint the signature names no model for the column, and the scores
                 cannot be kept in a cache.
-            name: The name of the column; empty for the name of the function.
+            name: The name of the column; empty for the name of the function, which is
+                `function` for a lambda.
         """
         self.name = name or _name_of(function)
         self.model = self.name
@@ -118,9 +122,9 @@ def kind_of_function(function: SentenceScores) -> type[FunctionKind]:
 
 def _name_of(function: Any) -> str:
     """Return the name of a function, of the function in a partial, or of the class of a
-    callable object.
+    callable object; `function` for a lambda, whose name is no name of its own.
     """
     while isinstance(function, partial):
         function = function.func
-    name = getattr(function, "__name__", type(function).__name__)
-    return str(name).strip("<>")
+    name = str(getattr(function, "__name__", type(function).__name__))
+    return UNNAMED if name.startswith("<") else name

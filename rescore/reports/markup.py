@@ -253,13 +253,16 @@ def style_of(path: str) -> str | None:
     return None
 
 
-def checked_style(flag: str, path: str, others: Collection[str] = ()) -> str:
+def checked_style(
+    flag: str, path: str, others: Collection[str] = (), advice: str = ""
+) -> str:
     """Return the style of a table that is written, by the ending of its path.
 
     Args:
         flag: The option that names the path, for the message.
         path: The path.
         others: Further styles, each with its own name as the ending.
+        advice: What else the user can do, for the message.
 
     Raises:
         OptionError: No style has this ending.
@@ -270,7 +273,7 @@ def checked_style(flag: str, path: str, others: Collection[str] = ()) -> str:
     style = style_of(path)
     if style is None:
         known = ", ".join([endings(), *(f".{other}" for other in others)])
-        raise OptionError(f"{flag} {path}: its ending is not one of {known}")
+        raise OptionError(f"{flag} {path}: its ending is not one of {known}{advice}")
     return style
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from rescore.cli import options
 from rescore.errors import OptionError, UserError
+from rescore.file_options import of_form
 from rescore.options import Declared, OptionValues, option, read_file, written_file
 from rescore.research.probe_tasks import PROBES
 from rescore.research.vector_options import FineTuning, VectorOptions
@@ -78,7 +79,11 @@ class Similarity(Declared):
 
     pairs: str = option("", metavar="PAIRS", argument=True, required=True, reads=True)
     output: str | None = written_file(
-        None, "Write the figures as JSON; - is stdout.", "-o", "--output"
+        None,
+        "Write the figures as JSON; - is stdout.",
+        "-o",
+        "--output",
+        may_write=of_form(".json"),
     )
     centre: bool = option(
         False, "Subtract the mean of all vectors before taking cosines."
@@ -178,7 +183,11 @@ class Probing(Declared):
     )
     training: FineTuning = option(FineTuning, nested=FineTuning)
     output: str | None = written_file(
-        None, "Write the figures as JSON; - is stdout.", "-o", "--output"
+        None,
+        "Write the figures as JSON; - is stdout.",
+        "-o",
+        "--output",
+        may_write=of_form(".json"),
     )
 
 

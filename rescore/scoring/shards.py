@@ -1,5 +1,5 @@
 """Parts of an output that takes long: each part is kept when it is done, and all are
-joined at the end.
+joined at the end. Of the part that is not done, the scores are kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from rescore.files import locked, make_folder, remove_left, temporary_path
 from rescore.formats import ReadOptions, audio, native
 from rescore.formats.source import Source
 from rescore.keys import Difference, Key, differences, digest_of
+from rescore.lms import LanguageModel, capabilities_of
 from rescore.lms.base import WithNeighbours
+from rescore.lms.cache import ENDING, KeptUntilDone
 from rescore.nbest import NbestList
 from rescore.scoring.local import OnProgress
 
@@ -55,6 +57,8 @@ class Shards:
         self._folder = Path(f"{output}.shards")
         self._made_by = dict(made_by)
         self._paths: list[Path] = []
+        self._kept: list[KeptUntilDone] = []
+        """The models whose scores of an unfinished window are kept."""
         self._to_write: deque[tuple[Path, Key]] = deque()
         self._found = 0
         """Number of windows that have a file of an earlier run."""
@@ -73,6 +77,22 @@ class Shards:
         remove_left(self._folder)
         remove_left(Path(output).absolute().parent)
         self._earlier = _keys_by_place(self._folder / KEYS)
+
+    def keeping(self, lms: Iterable[LanguageModel]) -> list[LanguageModel]:
+        """Return the models so that the scores of an unfinished window are kept, too.
+
+        Args:
+            lms: The models. Those that have a cache or no fingerprint, or that score on
+                a cluster, stay as they are.
+        """
+        models = []
+        for lm in lms:
+            does = capabilities_of(lm)
+            if lm.fingerprint and not (does.cached or does.streams):
+                lm = KeptUntilDone(lm, self._folder)
+                self._kept.append(lm)
+            models.append(lm)
+        return models
 
     def add(self, window: Sequence[WithNeighbours]) -> Path | None:
         """Return the file for the next window; None if it exists already, made from the
@@ -152,7 +172,8 @@ class Shards:
 
     def write(self, windows: Iterable[list[WithNeighbours]]) -> None:
         """Write each window to its file, then join all. If a window raises an error
-        before any is written, the folder is removed.
+        before any is written, the folder is removed. If the command is stopped, a line
+        says what is kept.
 
         Args:
             windows: The windows of `missing`, with their new columns.
@@ -163,10 +184,27 @@ class Shards:
                 formats.write((placed.nbest for placed in window), str(path))
                 self._note(path, key)
             self.join()
-        except BaseException:
+        except BaseException as error:
             with suppress(OSError):  # a folder with finished parts stays
                 self._folder.rmdir()
+            if isinstance(error, KeyboardInterrupt | SystemExit):
+                self._report_kept()
             raise
+
+    def _report_kept(self) -> None:
+        """Say what the next run will find."""
+        kept = []
+        finished = sum(path.is_file() for path in self._paths)
+        if finished:
+            kept.append(counted(finished, "finished part"))
+        if any(model.path.is_file() for model in self._kept):
+            kept.append("the scores of the part that is not finished")
+        if kept:
+            log.info(
+                "%s: holds %s; repeat the command to continue",
+                self._folder,
+                " and ".join(kept),
+            )
 
     def _note(self, path: Path, key: Key) -> None:
         """Write down the key of a finished shard."""
@@ -179,7 +217,7 @@ class Shards:
         """
         formats.write(self._lists(), self._output)
         for path in self._folder.iterdir():
-            if (NAME.fullmatch(path.name) or path.name == KEYS) and path.is_file():
+            if _is_own(path.name) and path.is_file():
                 path.unlink()
         self._unlock()
         try:
@@ -194,6 +232,11 @@ class Shards:
         """Yield the lists of all shards."""
         for path in self._paths:
             yield from native.read(Source(path), ReadOptions())
+
+
+def _is_own(name: str) -> bool:
+    """Return whether a file in the folder is of this module."""
+    return name == KEYS or name.endswith(ENDING) or bool(NAME.fullmatch(name))
 
 
 def _nothing() -> None:

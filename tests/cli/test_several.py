@@ -428,7 +428,7 @@ def test_compare_says_why_a_weight_is_0_and_never_minus_0(lists: Path) -> None:
     read = api.read(lists)
     table = api.compare(read, read, lambda texts: [0.0] * len(texts))
     reason = (
-        "the weight is 0, lambda does not help: no weight above 0 is better than the"
+        "the weight is 0, function does not help: no weight above 0 is better than the"
         " first pass on dev; tune on more lists"
     )
     assert f": {reason}" in render(table, "text") and table.rows[0].notes

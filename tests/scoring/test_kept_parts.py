@@ -5,6 +5,7 @@ killed run leaves no file that the next run does not remove.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from rescore import files
+from rescore.cli.progress import LogProgress
 from rescore.scoring import local
 from tests.conftest import Run, assert_one_line_error
 from tests.lms.test_ngram import ARPA
@@ -65,6 +67,57 @@ def test_it_goes_on(stopped: Any, rescore: Run, tmp_path: Path) -> None:
     whole = (tmp_path / "whole.jsonl").read_bytes()
     assert (tmp_path / "out.jsonl").read_bytes() == whole
     assert not list(tmp_path.glob("*.shards"))
+
+
+def test_scores_of_an_unfinished_part_are_kept(
+    model: Path, rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same batches: the output has the same bytes as without a stop."""
+    write_lists(tmp_path, 40)
+    score = ("score", "l.jsonl", "--lm", f"tta:{model}", "--batch-tokens", "30")
+    assert rescore(*score, "-o", "whole.jsonl").returncode == 0
+    done = 0
+
+    def stop(bar: LogProgress, number: int) -> None:
+        nonlocal done
+        done += number
+        if done > 60:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LogProgress, "update", stop)
+        stopped = rescore(*score, "-o", "out.jsonl")
+    assert stopped.returncode == 130
+    *_, kept, last = stopped.stderr.splitlines()
+    assert kept.endswith(
+        "out.jsonl.shards: holds the scores of the part that is not finished; repeat"
+        " the command to continue"
+    )
+    assert last == "rescore: interrupted"
+    again = rescore(*score, "-o", "out.jsonl")
+    assert re.search(r"an earlier run has kept \d+ scores", again.stderr)
+    whole = (tmp_path / "whole.jsonl").read_bytes()
+    assert (tmp_path / "out.jsonl").read_bytes() == whole
+    assert not list(tmp_path.glob("*.shards"))
+
+
+@pytest.mark.parametrize("cache", [(), ("--cache", "kept")])
+def test_a_stopped_run_names_the_cache(
+    cache: tuple[str, ...],
+    rescore: Run,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_lists(tmp_path)
+
+    def stop(bar: LogProgress, number: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LogProgress, "update", stop)
+    options = ("--lm", "ngram:lm.arpa", "--weight", "0.3", "-o", "out.jsonl")
+    done = rescore("l.jsonl", *options, *cache)
+    assert done.returncode == 130
+    assert ("give --cache DIR" in done.stderr) is not bool(cache)
 
 
 def test_a_corrected_input(

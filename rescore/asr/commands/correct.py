@@ -13,6 +13,7 @@ from rescore.asr.correct import Corrector, TermChange
 from rescore.asr.documents import KINDS, Documents, kind_of, passages
 from rescore.cli import options
 from rescore.errors import OptionError
+from rescore.file_options import of_form
 from rescore.formats.source import Source
 from rescore.metrics.listed import WordList
 from rescore.options import Declared, option, read_file, written_file
@@ -55,6 +56,7 @@ class CorrectOptions(Declared):
         "Write each correction: utterance, heard, term, probability; - is stderr.",
         metavar="FILE",
         writes="stderr",
+        may_write=of_form(".tsv"),
     )
 
 
