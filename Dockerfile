@@ -18,7 +18,7 @@ RUN pip install --no-cache-dir --index-url https://download.pytorch.org/whl/cpu 
 ENV HOME=/tmp
 USER 1000:1000
 EXPOSE 8000
-# only `serve` answers requests; publish another port with -p PORT:8000
-HEALTHCHECK --start-period=60s CMD ["python", "-c", "import urllib.request as web; b'serve' not in open('/proc/1/cmdline', 'rb').read().split(b'\\0') or web.urlopen('http://127.0.0.1:8000/health', timeout=5)"]
+# only `serve` answers requests; the check asks the port of its --port
+HEALTHCHECK --start-period=60s CMD ["python", "-m", "rescore.service.health"]
 WORKDIR /data
 ENTRYPOINT ["rescore"]

@@ -9,8 +9,8 @@ A page marks its commands and its tables with comments, which a reader does not 
     <!-- table asr/other.json -->
         The next table shows what the block of docs/results/asr.md wrote into
         other.json: the table of `rescore compare -o`; of one or more results files, the
-        table of `rescore report --layout paper` (with its options `--dev` and
-        `--intervals`); the table of `similarity`, `probe`, `accuracy`, `errors`,
+        table of `rescore report --layout paper --no-systems` (with its options `--dev`
+        and `--intervals`); the table of `similarity`, `probe`, `accuracy`, `errors`,
         `score --text -o` or benchmarks/estimates.py: several files together have a row
         for each model and for each setting of its vectors; or of an object of objects,
         as {row: {column: figure}}, a row for each object.
@@ -45,7 +45,12 @@ from rescore.reports.comparison import render as compared
 from rescore.reports.figures import USUAL
 from rescore.reports.files import read_each
 from rescore.reports.markup import markdown
-from rescore.reports.overview import render_overview, told_apart, with_dev
+from rescore.reports.overview import (
+    render_overview,
+    told_apart,
+    with_dev,
+    without_systems,
+)
 from rescore.reports.perplexity import TextScore
 from rescore.reports.perplexity import cells as cells_of_texts
 from rescore.reports.records import Record
@@ -138,8 +143,9 @@ def table(words: Sequence[str]) -> str:
             results += read_each(path)
         if "--dev" in words:
             results = list(with_dev(results))
+        results = told_apart(without_systems(results))
         shown = replace(USUAL, intervals="--intervals" in words)
-        text = render_overview(told_apart(results), "paper", "markdown", shown)
+        text = render_overview(results, "paper", "markdown", shown)
     return text.partition("\n\n")[0] + "\n"
 
 
@@ -203,10 +209,15 @@ def settings_of(row: Any) -> Mapping[str, str]:
 
 
 def with_tables(text: str) -> str:
-    """Return a page whose marked tables are made again."""
-    return MARKED_TABLE.sub(
-        lambda found: found["marker"] + table(found["names"].split()), text
-    )
+    """Return a page whose marked tables are made again; a marker without a table gets
+    its first one.
+    """
+
+    def made(found: re.Match[str]) -> str:
+        below = "" if found["table"] else "\n"
+        return found["marker"] + table(found["names"].split()) + below
+
+    return MARKED_TABLE.sub(made, text)
 
 
 def without_times(value: Any) -> Any:
@@ -233,7 +244,7 @@ def run(page: Path, data: Path, work: Path) -> None:
             shutil.rmtree(old)
         elif old.name != SCORES:
             old.unlink()
-    own = (ROOT / "benchmarks", ROOT / "examples")
+    own = (ROOT / "benchmarks", ROOT / "data", ROOT / "examples")
     for place in (*own, *data.resolve(strict=True).iterdir()):
         if place.is_dir():
             (work / place.name).symlink_to(place)

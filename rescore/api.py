@@ -306,16 +306,12 @@ def tune(
     from rescore import border, pipeline
     from rescore.dataset import Dataset
     from rescore.metrics.texts import warn_of_texts
-    from rescore.tuning.lists import warn_of_few
 
     config = border.checked_config("tune", metric, decision, columns=columns, **options)
     every = border.checked_lists("tune", lists)
     made = pipeline.resolve(config, dev=every)
     warn_of_texts(made.metric, every)
-    weights = pipeline.tune(made, Dataset(pipeline.expand(made, every, dev=True)))
-    if made.has_weights_to_tune:
-        warn_of_few(every)
-    return weights
+    return pipeline.tune(made, Dataset(pipeline.expand(made, every, dev=True)))
 
 
 def rerank(

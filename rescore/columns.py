@@ -306,5 +306,6 @@ def advice(name: str) -> str:
         )
     return (
         "`rescore score LISTS --lm MODEL -o FILE` (or `rescore run -o FILE`) writes a"
-        " FILE with it; give this FILE, or --scores FILE for a column of your own"
+        " FILE with it; give this FILE, or for a column of your own --scores FILE, in"
+        f" which the first line names the column {name}"
     )

@@ -28,7 +28,7 @@ from rescore.lms import LanguageModel, capabilities_of, single_specs
 from rescore.lms.backends import ALL, parse
 from rescore.metrics.significance import PairedTest
 from rescore.options import OptionValues
-from rescore.pipeline import expand, score, tune
+from rescore.pipeline import expand, score, tune_row
 from rescore.plan import Load, Plan, resolve
 from rescore.reports import comparison
 from rescore.reports.comparison import Entry, text_values
@@ -365,7 +365,7 @@ class _Experiments:
         models = [lm for one in readings for lm in one.models]
         config = changed(config, lm_norm=self._plan.norm, word_bonus=word_bonus)
         own = resolve(config, self._lists, self._dev, lambda: models)
-        return tune(replace(own, metrics=self._plan.metrics), self._dev)
+        return tune_row(replace(own, metrics=self._plan.metrics), self._dev)
 
     def _title(self, name: str) -> str:
         """Return the name of a row: with the decision, unless it is the best score."""

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import overload
 
 import numpy as np
@@ -30,7 +31,7 @@ FEWEST = 20
 """Lists that are enough to say how much scores differ within a list."""
 SUMS_FALL = -0.2
 """Correlation with the length of texts above which scores are hardly sums."""
-ERRORS = 2.0
+STANDARD_ERRORS = 2.0
 """Standard errors by which a correlation has to be above `SUMS_FALL`."""
 ROUNDING = 1e-4
 """By which scores in a file may differ from the exact log of a rank."""
@@ -75,8 +76,6 @@ class Dataset(Sequence[NbestList]):
     A set does not change. What holds for all of its lists is found once, when the set
     is made: its `header`. Each list keeps the header of its own file.
     """
-
-    __slots__ = ("_lists", "header")
 
     header: Header
     """What holds for all lists (`united`). The lists have the columns of the first
@@ -140,6 +139,11 @@ class Dataset(Sequence[NbestList]):
     def __repr__(self) -> str:
         return f"Dataset({self._lists!r})"
 
+    @cached_property
+    def has_references(self) -> bool:
+        """Whether a list has a reference."""
+        return any(nbest.references for nbest in self._lists)
+
     @property
     def score_names(self) -> list[str]:
         """The names of the scores of hypotheses, in the order of the file."""
@@ -182,10 +186,17 @@ class Dataset(Sequence[NbestList]):
                 return False
         return bool(several)
 
+    @cached_property
+    def are_translations(self) -> bool:
+        """Whether the lists are translations: a toolkit of translation wrote some of
+        them, or one has a source text that is not empty.
+        """
+        return self.header.translates or any(nbest.source for nbest in self._lists)
+
     @property
     def are_samples(self) -> bool:
-        """Whether the lists are taken for samples: the first-pass scores of each list
-        are equal. Lists of one hypothesis do not count.
+        """Whether the lists are taken for samples, which have no order: each list is
+        (`rescore.nbest.are_samples`). Lists of one hypothesis do not count.
         """
         several = [nbest for nbest in self if len(nbest.hypotheses) > 1]
         return bool(several) and all(map(are_samples, several))
@@ -219,7 +230,7 @@ class Dataset(Sequence[NbestList]):
         the length of the text, as sums of log-probabilities do.
 
         Spearman's correlation of the medians of lists decides. It has to be above
-        `SUMS_FALL` by `ERRORS` standard errors, so that few lists need a clear rise.
+        `SUMS_FALL` by `STANDARD_ERRORS`, so that few lists need a clear rise.
         False for fewer than `FEWEST` lists with scores, for ranks, and for lists of
         several systems.
         """
@@ -236,7 +247,7 @@ class Dataset(Sequence[NbestList]):
         if len(scores) < FEWEST or not all(map(varies, columns)):
             return False
         correlation = spearman(*columns)
-        return correlation - ERRORS / math.sqrt(len(scores) - 1) > SUMS_FALL
+        return correlation - STANDARD_ERRORS / math.sqrt(len(scores) - 1) > SUMS_FALL
 
     def _first_pass(self) -> Iterator[npt.NDArray[np.float64]]:
         """Yield the first-pass scores of each list, as far as hypotheses have one."""

@@ -296,25 +296,6 @@ def shown(name: str) -> str:
     return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
-_SET = re.compile(r"(dev|test|train|valid|validation|val|eval)(?![a-z])", re.IGNORECASE)
-"""How a part of a name begins that says which set of a corpus a file has."""
-
-
-def name_of_set(path: str) -> str:
-    """Return the name of the set of a file: the file's name up to its first dot, or up
-    to the last part that names a set, such as `my.test` of `my.test.csv`.
-
-    Args:
-        path: The path of the file.
-    """
-    parts = shown(Path(path).name).split(".")
-    last = 0
-    for place, part in enumerate(parts[:-1]):
-        if _SET.match(part):
-            last = place
-    return ".".join(parts[: last + 1])
-
-
 def distinct(parts: Sequence[Sequence[str]]) -> tuple[str, ...] | None:
     """Return the first of the parts of several paths that differs in each two of them;
     None if there is none.

@@ -46,7 +46,7 @@ from rescore.reports.results import Results, evaluate
 from rescore.scoring import OnProgress, OnScores, add_columns, windows_of_lists
 from rescore.scoring.shards import Shards
 from rescore.tuning import TunedBy, Tuning, Weights, tune_weights, tuned_in_folds
-from rescore.tuning.folds import HeldOut, InFolds, harmless
+from rescore.tuning.folds import HeldOut, InFolds, judged_by_folds
 from rescore.tuning.lists import (
     common_expansion_columns,
     warn_of_constant,
@@ -88,7 +88,7 @@ class Outcome:
     decided: Decided
     """The test lists with their new columns, and the text chosen for each."""
     results: Results
-    dev: Dataset | None = None
+    tuning_lists: Dataset | None = None
     """The lists that weights were tuned on, with their new columns: the dev lists, or
     with folds the lists themselves.
     """
@@ -176,8 +176,6 @@ def run(
                 tell_card_weight(config.lms[0])
         else:
             weights = tune(plan, tuning_lists)
-            if plan.has_weights_to_tune:
-                warn_of_few(tuning_lists)
         in_folds = None
         texts = None
         if plan.folds:
@@ -203,7 +201,7 @@ def _in_folds(plan: Plan, folds: Folds, weights: Weights, lists: Dataset) -> Hel
     weights_of_folds = tuned_in_folds(
         folds, plan.metric, lists, plan.tuned_columns, plan.tuning
     )
-    held_out = harmless(folds, plan.metric, lists, weights, weights_of_folds)
+    held_out = judged_by_folds(folds, plan.metric, lists, weights, weights_of_folds)
     weights = held_out.weights
     unproven = weights.tuning.unproven
     if unproven is not None and unproven.held_out:
@@ -304,7 +302,7 @@ def first_lists(
 
 def tune(plan: Plan, lists: Dataset) -> Weights:
     """Return the weights that are best on lists with references, for the decision of
-    the plan.
+    the plan, and warn of lists that are too few.
 
     Args:
         plan: The plan: it says which columns have a weight, and how weights are tuned.
@@ -312,6 +310,23 @@ def tune(plan: Plan, lists: Dataset) -> Weights:
 
     Raises:
         UserError: There is no list; a list has no reference, or lacks a column.
+    """
+    weights = tune_row(plan, lists)
+    if plan.has_weights_to_tune:
+        warn_of_few(lists)
+    return weights
+
+
+def tune_row(plan: Plan, lists: Dataset) -> Weights:
+    """Return the weights as `tune` does, for one of several rows of a comparison: all
+    rows are tuned on the same lists, so the comparison warns once of few lists.
+
+    Args:
+        plan: The plan of the row.
+        lists: Scored lists that have the new hypotheses of the plan.
+
+    Raises:
+        UserError: As in `tune`.
     """
     if not lists:
         raise UserError("no lists to tune on")
@@ -394,7 +409,7 @@ def decide_all(
 def measure(plan: Plan, decided: Decided) -> Results:
     """Return the figures of decided lists."""
     lists = decided.lists
-    if plan.only_reported and not any(nbest.references for nbest in lists):
+    if plan.only_reported and not lists.has_references:
         log.warning(
             "--metric %s: the lists have no references, so nothing is measured; give"
             " --ref FILE",

@@ -44,6 +44,7 @@ from rescore.lms import (
     load_all,
     record_of,
     single_specs,
+    tell_paths,
     with_own_columns,
 )
 from rescore.metrics import (
@@ -56,9 +57,9 @@ from rescore.metrics import (
     default_metric,
 )
 from rescore.metrics.cached import remembered
-from rescore.metrics.folds import Folds, split
+from rescore.metrics.folds import Folds, split, warn_of_folds
 from rescore.metrics.significance import PairedTest, by_speakers
-from rescore.nbest import NbestList
+from rescore.nbest import Header, NbestList
 from rescore.parts import FEATURES
 from rescore.reports.groups import labels
 from rescore.tuning import FIRST_PASS_ALONE, TunedBy, Tuning, TuningOptions, Weights
@@ -168,7 +169,7 @@ def resolve(
     specs: Sequence[str | None] = (),
     weights: Weights | None = None,
     measures: bool = True,
-    of_requests: bool = False,
+    requests: Header | None = None,
 ) -> Plan:
     """Decide everything that `config` leaves open.
 
@@ -183,15 +184,16 @@ def resolve(
             weights of the config.
         measures: Whether texts are decided or measured; a plan for scores alone has no
             metrics.
-        of_requests: Whether the lists stand for requests, each of which may have
-            another default metric.
+        requests: What holds for the lists of requests, which are still to come and may
+            have another default metric; None for an experiment.
 
     Raises:
         UserError: What `config` says cannot be done with these lists.
     """
     config = checked_once(ANY, config)
-    every = Dataset.of(lists)
+    every = Dataset.of(lists) if requests is None else Dataset((), requests)
     dev_lists = None if dev is None else Dataset.of(dev)
+    of_requests = requests is not None
     resolver = _Resolver(config, every, dev_lists, weights, measures, of_requests)
     plan = resolver.plan(load, specs)
     for reason in plan.reasons:
@@ -250,6 +252,9 @@ class _Resolver:
         if at.measures:
             metrics = self._metrics()
             decision = self._decision()
+            for metric in metrics:
+                if misfit := decision.rule.misfit(metric):
+                    raise UserError(misfit)
         cut_words = self._cut_words(metrics)
         expansions = self._expansions(cut_words)
         loaded = self._loaded(load)
@@ -308,7 +313,7 @@ class _Resolver:
             UserError: No list has a reference.
         """
         lists = self._at.lists
-        if lists and not any(nbest.references for nbest in lists):
+        if lists and not lists.has_references:
             raise UserError(
                 f"{option}: the lists have no references, so nothing is measured; give"
                 " --ref FILE"
@@ -375,7 +380,7 @@ class _Resolver:
             UserError: The metric does not suit the lists, or cannot be tuned for.
         """
         at = self._at
-        known = Dataset(chain(at.lists, at.dev or NO_LISTS))
+        known = Dataset(chain(at.lists, at.dev)) if at.dev else at.lists
         tuned_for = self._tuned_for
         if self._config.metrics:
             name = self._config.metrics[0]
@@ -383,7 +388,7 @@ class _Resolver:
             name = tuned_for.metric
         else:
             name = default_metric(known)
-        if at.dev and any(nbest.references for nbest in at.lists):
+        if at.dev and at.lists.has_references:
             # raises an error about test lists: dev lists may have words that they lack
             choose_metric(name, at.lists, at.measuring)
         metric = choose_metric(name, at.tuning_lists, at.measuring)
@@ -453,7 +458,7 @@ class _Resolver:
         decision = decision_of(self._config, at.former_weights or FIRST_PASS_ALONE)
         if self._config.decide is None:
             check_decision(self._config, decision.name)  # weights may have chosen it
-        if decision.lacks_scale and not at.tunes and at.lists:
+        if decision.lacks_scale and not at.tunes and at.decides_lists:
             if not at.lists.header.by_systems:
                 raise _without_scale(decision, at.lists)
             decision = replace(decision, scale=1.0)
@@ -512,6 +517,8 @@ class _Resolver:
         if self._config.lms or specs:
             for lm in models:
                 at.note(lm.name, lm.model, "all hypotheses")
+        if all_named:
+            tell_paths(models, given)
         return tuple(models)
 
     def _norm(self, models: Sequence[LanguageModel]) -> str:
@@ -626,7 +633,10 @@ class _Resolver:
         config = self._config
         if not config.folds:
             return None
-        return split(self._at.lists, config.folds, config.speaker)
+        lists = self._at.lists
+        folds = split(lists, config.folds, config.speaker)
+        warn_of_folds(lists, folds, config.speaker)
+        return folds
 
     def _weigh(self) -> tuple[str, ...]:
         """Ask each feature what it weighs, and return the columns of scores."""

@@ -118,9 +118,9 @@ def _expanded(text: Text, place: str) -> list[Reading]:
     """Return all readings of a text, in the order of its alternatives."""
     every = [Reading("", 0)]
     for part in text:
-        choices = list(_choices(part, place))
+        of_part = list(_readings_of_part(part, place))
         longer = []
-        for before, behind in product(every, choices):
+        for before, behind in product(every, of_part):
             words = " ".join(filter(None, (before.text, behind.text)))
             longer.append(Reading(words, before.empty + behind.empty))
         every = list(dict.fromkeys(longer))
@@ -132,7 +132,7 @@ def _expanded(text: Text, place: str) -> list[Reading]:
     return every
 
 
-def _choices(part: str | tuple[Text, ...], place: str) -> Iterator[Reading]:
+def _readings_of_part(part: str | tuple[Text, ...], place: str) -> Iterator[Reading]:
     """Yield the readings of a part of a text."""
     if part == EMPTY:
         yield Reading("", 1)

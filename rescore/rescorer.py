@@ -37,7 +37,7 @@ from rescore.decision import combine, sorted_by_score
 from rescore.errors import UserError
 from rescore.lms import LanguageModel, capabilities_of, load, record_of
 from rescore.lms.backends import shipped
-from rescore.nbest import Header, Hypothesis, NbestList
+from rescore.nbest import Header, NbestList
 from rescore.parts import CONFIDENCES, KINDS
 from rescore.plan import Plan, resolve
 from rescore.tuning import Weights, suited
@@ -190,27 +190,19 @@ class Rescorer:
 
     def _plan(self, lists: Dataset) -> Plan:
         """Return the plan for lists; it depends on whether they are ranked by means,
-        and whether they have sources.
+        and whether they are translations.
         """
         means = lists.header.scores_are_means
-        have_sources = any(nbest.source is not None for nbest in lists)
-        traits = means, have_sources
+        translates = lists.are_translations
+        traits = means, translates
         if traits not in self._plans:
-            columns = (FIRST_PASS, SUM) if means else (FIRST_PASS,)
-            like = NbestList(
-                "",
-                [Hypothesis("", dict.fromkeys(columns, 0.0))],
-                source="" if have_sources else None,
-                header=Header(scores_are_means=means),
-            )
             loaded = self._loaded
             self._plans[traits] = resolve(
                 self._config,
-                Dataset([like]),
                 load=lambda: loaded,
                 specs=self._specs,
                 weights=self._tuned,
-                of_requests=True,
+                requests=Header(translates=translates, scores_are_means=means),
             )
         return self._plans[traits]
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 import io
 import json
 import logging
+import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -208,10 +210,32 @@ def usual_signals() -> Iterator[None]:
         RECEIVED.clear()
 
 
+@pytest.fixture
+def heeded() -> Iterator[None]:
+    """A shell's background jobs inherit that SIGINT is ignored; here it is not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.fixture(autouse=True)
+def no_process_is_left() -> Iterator[None]:
+    """A test that fails may leave a process of `tests.processes`, which would disturb
+    other tests, and Python would wait for it at its end.
+    """
+    yield
+    for process in multiprocessing.active_children():
+        process.kill()
+        process.join()
+
+
 @pytest.fixture(autouse=True)
 def no_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No messages of slow loops: which of them appear depends on the machine."""
+    """No messages of slow loops and bars: which of them appear depends on the
+    machine.
+    """
     monkeypatch.setattr("rescore.pace.FIRST", float("inf"))
+    monkeypatch.setattr("rescore.cli.progress.LogProgress.FIRST", float("inf"))
 
 
 @pytest.fixture(autouse=True)

@@ -10,12 +10,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import IO, Any
 
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(["tests.conftest", "tests.warm"])
@@ -71,13 +74,71 @@ def _run(
 
 
 def until(
-    condition: Callable[[], object], process: ForkServerProcess, pause: float = 0.01
+    condition: Callable[[], object],
+    process: ForkServerProcess | subprocess.Popen[str],
+    pause: float = 0.01,
 ) -> None:
     """Wait until a condition holds or the process has ended."""
     deadline = time.monotonic() + 300
-    while process.is_alive() and not condition():
+    while _is_alive(process) and not condition():
         assert time.monotonic() < deadline, "nothing happens"
         time.sleep(pause)
+
+
+def _is_alive(process: ForkServerProcess | subprocess.Popen[str]) -> bool:
+    if isinstance(process, subprocess.Popen):
+        return process.poll() is None
+    return process.is_alive()
+
+
+@contextmanager
+def running(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """Start a program that ends with the context at the latest.
+
+    Args:
+        command: The program and its arguments.
+        options: Further arguments of `subprocess.Popen`.
+
+    Yields:
+        The process, whose streams are texts.
+    """
+    with subprocess.Popen(command, text=True, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def lines_until(
+    wanted: str,
+    process: subprocess.Popen[str],
+    stream: IO[str] | None,
+    seconds: float = 300,
+) -> list[str]:
+    """Read the lines of a process up to the first that contains a text.
+
+    Args:
+        wanted: The text.
+        process: The process. It is killed if the line does not come.
+        stream: Its stdout or stderr.
+        seconds: How long the line may take.
+
+    Returns:
+        The lines.
+    """
+    assert stream is not None
+    lines = []
+    timer = threading.Timer(seconds, process.kill)
+    timer.start()
+    try:
+        for line in iter(stream.readline, ""):
+            lines.append(line)
+            if wanted in line:
+                return lines
+    finally:
+        timer.cancel()
+    said = "".join(lines)
+    raise AssertionError(f"no line with {wanted!r} within {seconds} s:\n{said}")
 
 
 def send(number: int, process: ForkServerProcess) -> None:

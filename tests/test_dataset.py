@@ -50,6 +50,17 @@ def test_an_empty_set() -> None:
     assert lists.score_names == lists.columns(*Role) == lists.model_columns == []
 
 
+@pytest.mark.parametrize("has_some", list(product([False, True], repeat=2)))
+def test_a_set_has_references_if_a_list_has_one(has_some: tuple[bool, ...]) -> None:
+    lists = []
+    for name, has_reference in zip("uv", has_some, strict=True):
+        references = ("",) if has_reference else ()
+        lists.append(NbestList(name, [HYPOTHESIS], references))
+    every = Dataset(lists)
+    assert every.has_references is any(has_some)
+    assert every[:1].has_references is has_some[0]
+
+
 def test_a_set_is_returned_as_it_is() -> None:
     lists = formats.read([ROOT / "data" / "dev.json"])
     assert Dataset.of(lists) is lists

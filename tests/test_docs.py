@@ -327,7 +327,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, tiny_models: Path) -> Pa
     (folder / "dev.gold.txt").write_text("T\nF\n" * 10, encoding="utf-8")
     table = "utt,what,cost,lm_logp\n1,a b,2,-7\n1,a,1,-9\n"
     (folder / "lists.csv").write_text(table, encoding="utf-8")
-    (folder / "refs.csv").write_text("clip,truth\n1,a b\n", encoding="utf-8")
+    (folder / "refs.csv").write_text("talk,truth\n1,a b\n", encoding="utf-8")
     formats.write(formats.read([folder / "test.json"]), str(folder / "lists.jsonl"))
     formats.write(
         formats.read([folder / "test.generate.txt"]), str(folder / "beam.jsonl")
@@ -448,6 +448,8 @@ def _tables(folder: Path) -> None:
             gold.append(f"gsm-{number} #### {number}\n")
         (folder / f"{name}samples.jsonl").write_text(batch(requests), encoding="utf-8")
         (folder / f"{name}gold.txt").write_text("".join(gold), encoding="utf-8")
+    samples = "clip,sample_0,sample_1,ref\nu-1,an owl,a cowl,an owl\n"
+    (folder / "samples.csv").write_text(samples, encoding="utf-8")
     single = []
     for question, texts in requests:
         for number, text in enumerate(texts):

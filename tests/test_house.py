@@ -47,7 +47,7 @@ LAYERS = [
     ["file_options", "option_readers"],
     ["keys"],
     ["options"],
-    ["parts"],
+    ["parts", "set_names"],
     ["files"],
     ["errors", "ids", "pace", "unspaced", "values", "version"],
 ]
@@ -197,11 +197,6 @@ NAMES_OF_VOTES = {
     },
     "equal_votes": {"rescore.reports.records"},
     "by_votes": {"rescore.reports.analysis"},
-    "voted": {
-        "rescore.tuning.phrases",
-        "rescore.tuning.record",
-        "rescore.tuning.tune",
-    },
 }
 """Fields of files that users have, which the core reads and writes: the first pass of
 several systems, where it comes from, and a row; with the modules that name them.

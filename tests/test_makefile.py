@@ -5,15 +5,20 @@ line.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from rescore.service.command import ServiceOptions
+from rescore.service.health import health_of
 from tests.conftest import ROOT
 
 
@@ -80,21 +85,70 @@ def test_the_image_runs_the_service_and_not_as_root() -> None:
     assert 'ENTRYPOINT ["rescore"]' in last
 
 
-@pytest.mark.parametrize("arguments", ["serve", "test.json"])
+class Healthy(BaseHTTPRequestHandler):
+    """Answers `GET /health`."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/health" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Log nothing."""
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """The port of a service that is healthy."""
+    with HTTPServer(("127.0.0.1", 0), Healthy) as server:
+        answering = Thread(target=server.serve_forever)
+        answering.start()
+        yield server.server_port
+        server.shutdown()
+        answering.join()
+
+
+def check_of_image() -> list[str]:
+    """The words of the command that checks the health of the image."""
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^HEALTHCHECK .* CMD (.*)$", text, re.MULTILINE)
+    python, *words = json.loads(line)
+    assert python == "python"
+    return [sys.executable, *words]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_healthy"),
+    [
+        ("serve --port {port}", True),
+        ("-q serve --lm tta --port={port} --host 0.0.0.0", True),
+        ("serve --port {unused}", False),
+        ("serve --host=127.0.0.1 --port {unused}", False),
+        ("serve --port 0", True),
+        ("test.json --port {unused}", True),
+    ],
+)
 def test_the_image_checks_the_health_of_the_service_alone(
-    arguments: str, tmp_path: Path
+    arguments: str, is_healthy: bool, port: int, tmp_path: Path
 ) -> None:
-    """The check asks the usual port, at which nothing answers here."""
-    (line,) = re.findall(
-        r"^HEALTHCHECK .* CMD (.*)$",
-        (ROOT / "Dockerfile").read_text(encoding="utf-8"),
-        re.MULTILINE,
+    """It asks the port at which the service listens, without a proxy."""
+    words = arguments.format(port=port, unused=1).split()
+    command = "".join(f"{word}\0" for word in ["python", "rescore", *words])
+    (tmp_path / "cmdline").write_text(command)
+    done = subprocess.run(
+        [*check_of_image(), str(tmp_path / "cmdline")],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"http_proxy": "http://127.0.0.1:1"},
     )
-    _, flag, check = json.loads(line)
-    (tmp_path / "cmdline").write_bytes(f"python\0rescore\0{arguments}\0".encode())
-    port = next(one for one in ServiceOptions.declared() if one.name == "port").default
-    assert f":{port}/health" in check
-    check = check.replace("/proc/1/cmdline", str(tmp_path / "cmdline"))
-    check = check.replace(f":{port}/", ":1/")
-    done = subprocess.run([sys.executable, flag, check], capture_output=True)
-    assert (done.returncode == 0) == (arguments != "serve")
+    assert (done.returncode == 0) == is_healthy, done.stderr
+    assert len(done.stderr.splitlines()) == int(not is_healthy)
+
+
+def test_the_image_asks_the_usual_address_without_options() -> None:
+    defaults = {one.name: one.default for one in ServiceOptions.declared()}
+    url = f"http://{defaults['host']}:{defaults['port']}/health"
+    assert health_of(["rescore", "serve"]) == url
+    assert health_of(["rescore", "serve", "--host", "::"]) == url.replace(
+        "127.0.0.1", "[::1]"
+    )
+    assert health_of(["rescore", "test.json"]) is None

@@ -204,11 +204,13 @@ def test_a_curve_is_of_the_decision_or_absent(
     assert_one_line_error(done, "--curve", f"--decide {decide}")
     outcome = pipeline.run(noisy(seed=2), RunConfig(decide=decide, scale=0.2), noisy())
     assert (
-        outcome.dev and weight_curve(outcome.metric, outcome.dev, outcome.weights) == []
+        outcome.tuning_lists
+        and weight_curve(outcome.metric, outcome.tuning_lists, outcome.weights) == []
     )
     assert page(outcome.results, outcome.metric, outcome.lists, outcome.texts, [])
     best = pipeline.run(noisy(seed=2), RunConfig(), noisy())
-    assert best.dev and weight_curve(best.metric, best.dev, best.weights)
+    assert best.tuning_lists
+    assert weight_curve(best.metric, best.tuning_lists, best.weights)
 
 
 @pytest.mark.parametrize("decide", ["mbr", "rover"])

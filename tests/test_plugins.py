@@ -52,9 +52,9 @@ def rescore_with(tmp_path: Path) -> Installed:
         words = [str(argument) for argument in arguments]
         program = PROGRAM.format(site=str(site))
         process = processes.start(words, tmp_path, output, program)
-        process.join()
+        found = processes.ended(process)
         told = output.read_text("utf-8")
-        assert process.exitcode == status, told
+        assert found == status, told
         return told
 
     return run

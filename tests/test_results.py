@@ -265,7 +265,7 @@ def test_a_table_has_the_intervals_that_its_marker_asks_for(
 
 def test_each_set_of_a_page_has_its_source() -> None:
     """Each folder that a marked command reads is made by the page's commands, is
-    benchmarks/ or examples/, or has a line in docs/measurements.md, with a link.
+    benchmarks/, data/ or examples/, or has a line in docs/measurements.md, with a link.
     """
     text = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
     _, _, section = text.partition("## Public sets")
@@ -276,7 +276,8 @@ def test_each_set_of_a_page_has_its_source() -> None:
         commands = "".join(results.blocks(page.read_text(encoding="utf-8")))
         read = set(re.findall(r"(?<![\w./$-])([a-z][\w-]*)/", commands))
         made = set(re.findall(r"(?:mkdir|--out) ([\w-]+)", commands))
-        assert read - made - {"benchmarks", "examples"} <= known, page.stem
+        own = {"benchmarks", "data", "examples"}
+        assert read - made - own <= known, page.stem
 
 
 def test_a_page_is_made_from_nothing(
@@ -284,13 +285,15 @@ def test_a_page_is_made_from_nothing(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Its commands run beside the public sets, and its tables and files are theirs."""
+    """Its commands run beside the public sets, and its tables and files are theirs; a
+    new marker gets its first table.
+    """
     folder = tmp_path / "docs" / "results"
     folder.mkdir(parents=True)
     page = folder / "demo.md"
     block = "<!-- run -->\n\n    cp sets/golden.json \\\n        demo.json\n"
     page.write_text(
-        f"# Demo\n\n{block}\n<!-- table demo/demo.json -->\n\n| |\n\nEnd: 14.03.\n",
+        f"# Demo\n\n{block}\n<!-- table demo/demo.json -->\n\nEnd: 14.03.\n",
         encoding="utf-8",
     )
     (tmp_path / "data").mkdir()

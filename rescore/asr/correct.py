@@ -22,7 +22,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.channel import Channel
-from rescore.asr.documents import Part, Replacement, Text, replaced
+from rescore.asr.documents import Passage, Replacement, Text, replaced
 from rescore.asr.terms import (
     Occurrence,
     Question,
@@ -669,17 +669,17 @@ class Corrector:
             corrected.append(Corrected(new, tuple(changes)))
         return corrected
 
-    def document(self, parts: Iterable[Part]) -> Iterator[tuple[str, list[TermChange]]]:
-        """Yield the parts of a document as they are written, with their corrections.
-
-        Args:
-            parts: The parts, as `rescore.asr.documents.parts` returns them.
+    def document(
+        self, passages: Iterable[Passage]
+    ) -> Iterator[tuple[str, list[TermChange]]]:
+        """Yield the passages of a document (`rescore.asr.documents.passages`) as they
+        are written, each with its corrections.
         """
-        every = list(parts)
-        corrections = iter(self([part.text for part in every if part.text]))
-        for part in every:
-            changes = next(corrections) if part.text else []
-            yield part.render([change.replacement for change in changes]), changes
+        every = list(passages)
+        corrections = iter(self([passage.text for passage in every if passage.text]))
+        for passage in every:
+            changes = next(corrections) if passage.text else []
+            yield passage.render([change.replacement for change in changes]), changes
 
 
 ACRONYM = 3

@@ -47,7 +47,7 @@ class Text(NamedTuple):
     """
 
 
-class Part(NamedTuple):
+class Passage(NamedTuple):
     """A stretch of a document: the text in it, if any, and a function that writes the
     stretch with replacements.
     """
@@ -92,8 +92,8 @@ def kind_of(source: Source) -> str:
     return kind if kind in KINDS else "plain"
 
 
-def parts(source: Source, kind: str) -> Iterator[Part]:
-    """Return the parts of a document, which make up the document again when they are
+def passages(source: Source, kind: str) -> Iterator[Passage]:
+    """Return the passages of a document, which make up the document again when they are
     written.
 
     Args:
@@ -101,12 +101,12 @@ def parts(source: Source, kind: str) -> Iterator[Part]:
         kind: Its format, of `KINDS`.
     """
     if kind == "ctm":
-        return _ctm_parts(source)
-    return _parts(source, kind)
+        return _ctm_passages(source)
+    return _passages(source, kind)
 
 
-def _parts(source: Source, kind: str) -> Iterator[Part]:
-    """Yield one part for each line or cue. Empty lines count as lines of a text, and
+def _passages(source: Source, kind: str) -> Iterator[Passage]:
+    """Yield one passage for each line or cue. Empty lines count as lines of a text, and
     not as cues.
     """
     number = 0
@@ -114,17 +114,17 @@ def _parts(source: Source, kind: str) -> Iterator[Part]:
         if kind != "srt" or isinstance(place, Segment):
             number += 1
         if isinstance(place, Segment):
-            yield _part(place, number)
+            yield _passage(place, number)
         else:
             yield _verbatim(place)
 
 
-def _verbatim(line: str) -> Part:
+def _verbatim(line: str) -> Passage:
     """Return a line that stays as it is."""
-    return Part(None, lambda changes: f"{line}\n")
+    return Passage(None, lambda changes: f"{line}\n")
 
 
-def _part(segment: Segment, number: int) -> Part:
+def _passage(segment: Segment, number: int) -> Passage:
     """Return the text of a line or cue.
 
     Args:
@@ -137,7 +137,7 @@ def _part(segment: Segment, number: int) -> Part:
         name = segment.id
         own = recording(name)
     text, before, behind = segment.text, segment.before, segment.behind
-    return Part(
+    return Passage(
         Text(name, own, text),
         lambda changes: f"{before}{replaced(text, changes)}{behind}\n",
     )
@@ -151,19 +151,21 @@ class Documents:
         self._kinds: dict[str, None] = {}
         self._texts = 0
 
-    def counted(self, document: Iterable[Part], name: str, kind: str) -> Iterator[Part]:
-        """Yield the parts of a document, whose texts are counted.
+    def counted(
+        self, document: Iterable[Passage], name: str, kind: str
+    ) -> Iterator[Passage]:
+        """Yield the passages of a document, whose texts are counted.
 
         Args:
-            document: The parts.
+            document: The passages.
             name: The name of the document.
             kind: Its format, of `KINDS`.
         """
         self._names.append(name)
         self._kinds[kind] = None
-        for part in document:
-            self._texts += part.text is not None
-            yield part
+        for passage in document:
+            self._texts += passage.text is not None
+            yield passage
 
     def tell(self) -> None:
         """Log the line, when all is read."""
@@ -173,8 +175,8 @@ class Documents:
 # --- CTM -----------------------------------------------------------------------------
 
 
-def _ctm_parts(source: Source) -> Iterator[Part]:
-    """Yield one part for each stretch of words of a channel without a long silence;
+def _ctm_passages(source: Source) -> Iterator[Passage]:
+    """Yield one passage for each stretch of words of a channel without a long silence;
     other lines, and marks of alternatives, stay as they are.
     """
     waiting: list[Segment] = []
@@ -184,14 +186,14 @@ def _ctm_parts(source: Source) -> Iterator[Part]:
             word = place
             _check_confidence(word)
         if waiting and not (word and goes_on(word, waiting[-1], len(waiting))):
-            yield _ctm_part(waiting)
+            yield _ctm_passage(waiting)
             waiting = []
         if word:
             waiting.append(word)
         else:
             yield _verbatim(place.line if isinstance(place, Segment) else place)
     if waiting:
-        yield _ctm_part(waiting)
+        yield _ctm_passage(waiting)
 
 
 def _check_confidence(word: Segment) -> None:
@@ -205,11 +207,11 @@ def _confidence(word: Segment) -> list[str]:
     return word.behind.split()[:1]
 
 
-def _ctm_part(words: Sequence[Segment]) -> Part:
+def _ctm_passage(words: Sequence[Segment]) -> Passage:
     """Return a stretch of words as one text, called after its recording and start."""
     name, _, start = words[0].line.split()[:3]
     text = " ".join(word.text for word in words)
-    return Part(
+    return Passage(
         Text(f"{name}-{start}", name, text),
         lambda changes: _ctm_lines(words, changes),
     )

@@ -77,7 +77,7 @@ class SystemVotes(Feature):
             _refuse(at, "--dev and --folds tune votes")
         elif at.former_weights is not None and at.former_weights.mixture is not None:
             _refuse(at, "the weights have votes")
-        elif at.lists and not at.lists.header.by_systems:
+        elif at.decides_lists and not at.lists.header.by_systems:
             _refuse(at, "the lists are not combined of several systems")
 
     def completed(self, at: Situation, weights: Weights, words: Normaliser) -> Weights:

@@ -15,10 +15,10 @@ from rescore import formats
 from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted
 from rescore.formats.alternatives import first_reading
-from rescore.formats.ids import Side, paired, some
+from rescore.formats.ids import Pairing, Side, paired, some
 from rescore.formats.one_best import best_lists, open_output
 from rescore.formats.outputs import is_text
-from rescore.formats.pairs import paired_outputs
+from rescore.formats.pairs import paired_outputs, tell_numbered
 from rescore.formats.reading import check_options
 from rescore.formats.records import options_by_system
 from rescore.formats.references import TextFile, known_ids, with_references
@@ -100,7 +100,7 @@ def read_each(
             of_texts = output
             output = _texts(of_texts, beside)
             output = _with_case_of(references or known, of_texts, output)
-            Understood.of_texts(path, output).tell()
+            Understood.of_texts(path, output, of_texts.roles).tell()
         systems[name] = output
     return systems
 
@@ -187,9 +187,8 @@ def _texts(file: TextFile, other: Side | TextFile | None) -> list[NbestList]:
             f" ({file.lines[0][:80]})"
         )
     if isinstance(other, Side) and other.is_numbered:
-        pairing = paired(other, file.words.side)
-        pairing.tell()
-        lines = pairing.of(file.lines)
+        lines = paired(other, file.words.side).of(file.lines)
+        file.roles["id"] = f"the order of {other.place}"
         pairs = zip(other.ids or (), lines, strict=True)
         return best_lists({name: (line,) for name, line in pairs})
     return best_lists(file.numbered_texts())
@@ -353,12 +352,17 @@ def align_systems(
     aligned = {name: list(first)}
     every = list(first)
     ids = {nbest.id for nbest in first}
+    by_number = [name]
     for other, lists in others:
-        aligned[other] = _matched(every, lists, (name, other), len(first))
+        pairing = _pairing(every, lists, (name, other), len(first))
+        if pairing.is_by_number:
+            by_number.append(other)
+        aligned[other] = _matched(every, lists, pairing)
         # what the first system lacks is matched between the others
         new = [nbest for nbest in aligned[other] if nbest.id not in ids]
         every += new
         ids.update(nbest.id for nbest in new)
+    tell_numbered(by_number)
     for other, lists in aligned.items():
         absent = len(ids) - len(lists)
         if absent:
@@ -371,20 +375,22 @@ def align_systems(
     return aligned
 
 
-def _matched(
+def _pairing(
     every: Sequence[NbestList],
     lists: Sequence[NbestList],
     names: tuple[str, str],
     first: int,
-) -> list[NbestList]:
-    """Return the lists of another system with our ids, in our order; then the lists
-    that we lack.
+) -> Pairing:
+    """Return which list of another system is which of ours.
 
     Args:
         every: The lists of the first system, and those of others that it lacks.
         lists: The lists of the other system.
         names: The names of the first and of the other system.
         first: The number of lists of the first system.
+
+    Raises:
+        UserError: The systems have different utterances.
     """
     both = " and ".join(names)
     pairing = paired_outputs(every, lists, names, first)
@@ -399,7 +405,22 @@ def _matched(
             " ids, --best NAME.txt writes plain lines), or plain references of both"
             " (--ref FILE --ref-format plain)"
         )
+    return pairing
+
+
+def _matched(
+    every: Sequence[NbestList], lists: Sequence[NbestList], pairing: Pairing
+) -> list[NbestList]:
+    """Return the lists of another system with our ids, in our order; then the lists
+    that we lack.
+
+    Args:
+        every: The lists of the first system, and those of others that it lacks.
+        lists: The lists of the other system.
+        pairing: Which list of the other system is which of ours.
+    """
     pairing.tell()
+    both = f"{pairing.ours.place} and {pairing.theirs.place}"
     pairs = []
     for own, place in zip(every, pairing.places, strict=False):
         if place is not None:

@@ -6,7 +6,8 @@ probable first, with the network of the hypotheses before, and then each once mo
 the network of all others. In each slot of the network the word (or none) with the
 highest posterior wins. The result need not be one of the hypotheses. Hypotheses with
 the same words are one hypothesis with the sum of their posteriors. Different words
-whose times lie apart never share a slot.
+whose times lie apart never share a slot. Only the words between the ends that all
+hypotheses share are aligned.
 
 `rescore.asr.slots` builds the networks; here hypotheses are cut into words, and votes
 are counted.
@@ -19,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from statistics import median
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -38,12 +39,17 @@ from rescore.metrics.base import Metric
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.options import Declared, option
 
+Item = TypeVar("Item")
 Spans = tuple[tuple[float, float], ...]
 """Starts and ends of words, in seconds."""
 CELLS = 1 << 21
 """Slots times words of the lists that are aligned together: bounds memory."""
 TOGETHER = 512
 """Most lists that are aligned together: their rows stay in the processor's cache."""
+PADDED = 2
+"""The lists of a batch are padded to this multiple of their own length, at most."""
+SHORT = 8
+"""Words of a list up to which padding takes no time."""
 CERTAIN = 2e-9
 """A hypothesis whose posterior exceeds that of all others by more wins in every slot:
 nothing needs to be aligned.
@@ -72,6 +78,28 @@ class ListsOfOneSize:
     """(lists, hypotheses, words, 2) start and end of each word, in seconds; NaN where
     they are unknown, None if no word has times
     """
+
+
+class Ends(NamedTuple):
+    """The words at both ends of the hypotheses of a list that are the same in all of
+    them, and that every alignment pairs (`_common_ends`).
+    """
+
+    first: int
+    """Number of words at the start."""
+    last: int
+    """Number of words at the end."""
+
+
+class Cells(NamedTuple):
+    """Where the posteriors of the hypotheses of a batch are added up."""
+
+    places: npt.NDArray[np.intp]
+    """(hypotheses of all lists,) the place of their words in an array (lists,
+    hypotheses of the batch), counted row by row
+    """
+    hypotheses: npt.NDArray[np.intp]
+    """(hypotheses of all lists,) the index of each hypothesis in its list"""
 
 
 class HeldNetworks(NamedTuple):
@@ -146,17 +174,25 @@ class Ballots:
                 groups.append(distinct.setdefault(text_words, len(distinct)))
             words.append(list(distinct))
             self._groups.append(np.array(groups))
+        self._ends = list(map(_common_ends, words))
+        """For each list, the words that are not aligned: all hypotheses have them."""
         clocks: dict[int, list[Spans]] = {}
         for list_index, list_times in enumerate(times or ()):
             if any(list_times):
                 clocks[list_index] = self._clocks(
                     list_index, words[list_index], list_times
                 )
-        self._batches = list(_batches(words, clocks))
+        between = list(map(_without_ends, words, self._ends))
+        for list_index, spans in clocks.items():
+            clocks[list_index] = _without_ends(spans, self._ends[list_index])
+        self._batches = list(_batches(between, clocks))
+        self._cells = list(map(self._cells_of, self._batches))
         self._tokens: dict[tuple[int, int], list[ComparedWord]] = {}
         """The tokens of each list and hypothesis that won somewhere."""
-        self._texts: dict[tuple[int, int | bytes], str] = {}
-        """The text of each list and winner, or outcome of a vote."""
+        self._texts: dict[tuple[int, int, bytes], str] = {}
+        """The text of each list, hypothesis that gives the words of `Ends`, and outcome
+        of a vote between them.
+        """
         self._networks: list[HeldNetworks] = []
         """The networks of each batch in which all votes are counted; empty if each vote
         aligns the hypotheses by its own posteriors.
@@ -179,8 +215,8 @@ class Ballots:
         """Return ballots that count all votes in the networks of these posteriors."""
         held = copy(self)
         held._networks = []
-        for batch in self._batches:
-            shares, _ = self._joint(batch, preferences)
+        for number, batch in enumerate(self._batches):
+            shares, _ = self._joint(number, preferences)
             order = _order(shares)
             rows = np.arange(len(order))[:, None]
             ordered = _ordered(batch, rows, order)
@@ -203,7 +239,7 @@ class Ballots:
         factor = self._no_word
         winners = [""] * len(self._texts_of_lists)
         for number, batch in enumerate(self._batches):
-            shares, leaders = self._joint(batch, preferences)
+            shares, leaders = self._joint(number, preferences)
             most = shares.max(axis=1)
             others = (1.0 - most) * max(factor, 1.0)
             is_certain = most * min(factor, 1.0) > others + CERTAIN
@@ -220,35 +256,48 @@ class Ballots:
             chosen = np.take_along_axis(leading, np.maximum(ranks, 0), axis=1)
             hypotheses = np.where(ranks < 0, -1, chosen)
             outcomes = np.stack([hypotheses, words], axis=1)
-            for row, outcome in zip(left.tolist(), outcomes, strict=True):
+            firsts = leading[:, 0].tolist()
+            for row, first, outcome in zip(
+                left.tolist(), firsts, outcomes, strict=True
+            ):
                 list_index = batch.list_indices[row]
-                winners[list_index] = self._text_of_vote(list_index, outcome)
+                winners[list_index] = self._text_of_vote(list_index, first, outcome)
         return winners
 
+    def _cells_of(self, batch: ListsOfOneSize) -> Cells:
+        """Return where the posteriors of the hypotheses of a batch are added."""
+        width = batch.lengths.shape[1]
+        groups = [self._groups[list_index] for list_index in batch.list_indices]
+        of_groups = [width * row + own for row, own in enumerate(groups)]
+        hypotheses = [np.arange(len(own)) for own in groups]
+        return Cells(np.concatenate(of_groups), np.concatenate(hypotheses))
+
     def _joint(
-        self, batch: ListsOfOneSize, preferences: Sequence[Floats]
+        self, number: int, preferences: Sequence[Floats]
     ) -> tuple[Floats, npt.NDArray[np.intp]]:
         """Return the posteriors of the distinct words of the lists of a batch.
 
         Args:
-            batch: The batch.
+            number: The number of the batch.
             preferences: The posteriors (hypotheses,) of each list.
 
         Returns:
             (lists, hypotheses of the batch) posteriors; (lists, hypotheses of the
             batch) the most probable hypothesis with these words.
         """
-        shares = np.zeros(batch.lengths.shape)
-        leaders = np.zeros(batch.lengths.shape, dtype=np.intp)
-        width = batch.lengths.shape[1]
-        for row, list_index in enumerate(batch.list_indices):
-            groups = self._groups[list_index]
-            posteriors = preferences[list_index]
-            shares[row] = np.bincount(groups, posteriors, minlength=width)
-            worst_first = np.argsort(-posteriors, kind="stable")[::-1]
-            # assigned last: the best of each group; of equals the first
-            leaders[row, groups[worst_first]] = worst_first
-        return shares, leaders
+        batch = self._batches[number]
+        places, hypotheses = self._cells[number]
+        shape = batch.lengths.shape
+        size = batch.lengths.size
+        of_lists = [preferences[list_index] for list_index in batch.list_indices]
+        posteriors = np.concatenate(of_lists)
+        shares = np.zeros(size)
+        shares[:] = np.bincount(places, posteriors, minlength=size)
+        leaders = np.zeros(size, dtype=np.intp)
+        worst_first = np.argsort(-posteriors, kind="stable")[::-1]
+        # assigned last: the best of each group; of equals the first
+        leaders[places[worst_first]] = hypotheses[worst_first]
+        return shares.reshape(shape), leaders.reshape(shape)
 
     def _votes_in(
         self, number: int, shares: Floats, rows: npt.NDArray[np.intp]
@@ -278,25 +327,30 @@ class Ballots:
 
     def _text_of(self, list_index: int, hypothesis: int) -> str:
         """Return the text of a hypothesis that wins in every slot."""
-        key = list_index, hypothesis
+        key = list_index, hypothesis, b""
         if key not in self._texts:
             self._texts[key] = rewritten(self._tokens_of(list_index, hypothesis))
         return self._texts[key]
 
-    def _text_of_vote(self, list_index: int, outcome: Numbers) -> str:
+    def _text_of_vote(self, list_index: int, first: int, outcome: Numbers) -> str:
         """Return the text of the words that win.
 
         Args:
             list_index: The index of the list.
+            first: The most probable hypothesis, which gives the words at both ends.
             outcome: (2, slots) the hypothesis of each slot, -1 for no word, and the
-                position of its word.
+                position of its word after the words at the start.
         """
-        key = list_index, outcome.tobytes()
+        key = list_index, first, outcome.tobytes()
         if key not in self._texts:
-            chosen = []
+            tokens = self._tokens_of(list_index, first)
+            ends = self._ends[list_index]
+            chosen = tokens[: ends.first]
             for hypothesis, word in outcome.T.tolist():
                 if hypothesis >= 0:
-                    chosen.append(self._tokens_of(list_index, hypothesis)[word])
+                    words = self._tokens_of(list_index, hypothesis)
+                    chosen.append(words[ends.first + word])
+            chosen += tokens[len(tokens) - ends.last :]
             self._texts[key] = rewritten(chosen)
         return self._texts[key]
 
@@ -307,6 +361,47 @@ class Ballots:
             text = self._texts_of_lists[list_index][hypothesis]
             self._tokens[key] = tokens_of(text, self._normaliser)
         return self._tokens[key]
+
+
+def _common_ends(hypotheses: Sequence[Sequence[str]]) -> Ends:
+    """Return the words at both ends that need no alignment.
+
+    The last words are paired with each other in one of the cheapest alignments, which
+    is the one that `slots` takes. So are the first words, unless the last of them
+    stands in a hypothesis again: then an alignment that is as cheap may pair it there.
+
+    Args:
+        hypotheses: The words of each hypothesis.
+    """
+    shortest = min(map(len, hypotheses))
+    last = _number_of_equal([words[::-1] for words in hypotheses])
+    first = min(_number_of_equal(hypotheses), shortest - last)
+    start = hypotheses[0][:first]
+    between = set[str]()
+    for words in hypotheses:
+        between.update(words[first : len(words) - last])
+    while first and start[first - 1] in between:
+        first -= 1
+    return Ends(first, last)
+
+
+def _number_of_equal(hypotheses: Sequence[Sequence[str]]) -> int:
+    """Return the number of words at the start that are the same in all hypotheses."""
+    number = 0
+    for words in zip(*hypotheses, strict=False):
+        if len(set(words)) > 1:
+            break
+        number += 1
+    return number
+
+
+def _without_ends(
+    hypotheses: Sequence[tuple[Item, ...]], ends: Ends
+) -> list[tuple[Item, ...]]:
+    """Return the hypotheses, or their times, without the words at both ends; empty for
+    a hypothesis without times.
+    """
+    return [own[ends.first : max(0, len(own) - ends.last)] for own in hypotheses]
 
 
 def _ordered(
@@ -390,10 +485,13 @@ def _batches(
     batch: list[int] = []
     for list_index in sorted(range(len(lists)), key=sizes.__getitem__):
         number, longest = sizes[list_index]
-        full = len(batch) == TOGETHER or len(batch) * (longest + 1) ** 2 >= CELLS
-        if batch and (full or sizes[batch[0]][0] != number):
-            yield _batch(batch, lists, clocks)
-            batch = []
+        if batch:
+            first_number, shortest = sizes[batch[0]]
+            full = len(batch) == TOGETHER or len(batch) * (longest + 1) ** 2 >= CELLS
+            too_long = longest > PADDED * max(shortest, SHORT)
+            if full or too_long or first_number != number:
+                yield _batch(batch, lists, clocks)
+                batch = []
         batch.append(list_index)
     if batch:
         yield _batch(batch, lists, clocks)
@@ -432,6 +530,15 @@ class Rover(DecisionRule):
     Options = RoverOptions
     uses_posteriors = True
     varied: ClassVar = {"no_word": NO_WORD}
+
+    def misfit(self, metric: Metric) -> str:
+        """Return why answers have no vote here: only their words do."""
+        if metric.words is None or metric.words.answer is None:
+            return ""
+        return (
+            "--answer: rover writes its texts word by word, and no answer can be taken"
+            " out of them; give --decide mbr, which votes on answers"
+        )
 
     def chooser(self, lists: Dataset, metric: Metric | None) -> Ballots:
         """Return the ballots of lists: words are the same where the metric counts them

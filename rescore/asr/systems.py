@@ -42,13 +42,12 @@ def combined(
         UserError: The utterances of two systems do not match, or lists have scores of
             models.
     """
-    aligned = align_systems(systems)
+    aligned = {name: Dataset(lists) for name, lists in align_systems(systems).items()}
     names = columns_of(aligned)
     every = _by_utterance(aligned, names)
     _tell_not_kept(aligned)
-    header = header_of(names.values())
-    if any(nbest.header.translates for lists in aligned.values() for nbest in lists):
-        header = replace(header, translates=True)
+    translates = any(lists.header.translates for lists in aligned.values())
+    header = replace(header_of(names.values()), translates=translates)
     # Outputs are large: the lists of an utterance are freed when they are combined.
     del systems, aligned
     for name in paced(list(every), "combined %d of %d utterances"):
@@ -122,14 +121,14 @@ def one_list(systems: Mapping[str, NbestList], same: Cut, header: Header) -> Nbe
     return applied(Mixture(dict.fromkeys(header.records, 1.0)), voted)
 
 
-def _tell_not_kept(systems: Mapping[str, Sequence[NbestList]]) -> None:
+def _tell_not_kept(systems: Mapping[str, Dataset]) -> None:
     """Warn of the files' own columns, which combined lists do not have.
 
     Args:
         systems: The lists of each system.
     """
     for name, lists in systems.items():
-        own = Dataset.of(lists).own_columns
+        own = lists.own_columns
         if own:
             log.warning(
                 "%s: not kept: %s (combined lists have a column for each system)",

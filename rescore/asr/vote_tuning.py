@@ -212,7 +212,7 @@ class _VoteTuner:
     @cached_property
     def _held(self) -> Chooser:
         """The chooser near votes in the middle of the votes that are tried."""
-        middle = self._preferences(np.sqrt(self._ratios), scale=1.0)
+        middle = self._preferences(self._of_power(0.5), scale=1.0)
         return self._chooser.near(middle)
 
     @property
@@ -225,6 +225,11 @@ class _VoteTuner:
         every = {name: votes.get(name, 0.0) for name in self.systems}
         return Mixture(every, self._scales)
 
+    def _of_power(self, power: float) -> Mixture:
+        """Return the mixture whose votes are a power of the ratios of error rates."""
+        votes = (self._ratios**power).tolist()
+        return self.mixture_of(dict(zip(self.systems, votes, strict=True)))
+
     def best_vote(self) -> Vote:
         """Return the votes with which the decision is best, and its options.
 
@@ -235,13 +240,13 @@ class _VoteTuner:
         best = self._equal_vote
         least = math.inf
         for power in paced(POWERS, "tried votes of %d of %d powers"):
-            votes = (self._ratios**power).tolist()
-            mixture = self.mixture_of(dict(zip(self.systems, votes, strict=True)))
+            mixture = self._of_power(power)
+            preferences = self._preferences(mixture)
             for decision in _variants(self._decision):
-                vote = Vote(mixture, decision)
-                rate = self._rate_of(vote, held)
+                counts = self._counts(held, decision, preferences)
+                rate = _rate(self._metric, counts)
                 if rate < least:
-                    best = vote
+                    best = Vote(mixture, decision)
                     least = rate
         return best
 
@@ -252,7 +257,7 @@ class _VoteTuner:
         return Vote(equal, next(iter(_variants(self._decision))))
 
     def _preferences(
-        self, votes: Floats, scale: float | None = None
+        self, mixture: Mixture, scale: float | None = None
     ) -> Sequence[Floats]:
         """Return the preferences of a chooser for each list, of shape (hypotheses,).
 
@@ -260,9 +265,10 @@ class _VoteTuner:
         that takes no scale.
 
         Args:
-            votes: The vote of each system, of shape (systems,).
+            mixture: The votes of all systems.
             scale: The scale of posteriors; None for the scale of the decision.
         """
+        votes = np.array(list(mixture.votes.values()))
         mixed = _mixed_in_lists(self._together, votes, self._starts, self._sizes)
         scores = np.split(mixed, self._starts[1:])
         if not self._decision.uses_posteriors:
@@ -275,9 +281,20 @@ class _VoteTuner:
 
     def _counts_of(self, vote: Vote, chooser: Chooser) -> Counts:
         """Return the statistics of the texts that a vote chooses, (lists, k)."""
-        votes = np.array(list(vote.mixture.votes.values()))
-        own = chooser.with_options(vote.decision.options)
-        texts = own.texts(self._preferences(votes))
+        preferences = self._preferences(vote.mixture)
+        return self._counts(chooser, vote.decision, preferences)
+
+    def _counts(
+        self, chooser: Chooser, decision: Decision, preferences: Sequence[Floats]
+    ) -> Counts:
+        """Return the statistics (lists, k) of the texts that a decision chooses.
+
+        Args:
+            chooser: The chooser of the lists.
+            decision: The decision, whose options the chooser takes.
+            preferences: The preferences of the votes (`_preferences`).
+        """
+        texts = chooser.with_options(decision.options).texts(preferences)
         return text_statistics(self._metric, self._lists, texts)
 
     def table(self, voting: Vote) -> str:

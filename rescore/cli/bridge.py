@@ -554,6 +554,19 @@ def lists_of_call() -> list[list[str]]:
     return groups
 
 
+def fields_of_call() -> list[str]:
+    """Return the names that the command that runs takes as fields of the lists, such as
+    the value of --by; a name may also be a file or an expression.
+    """
+    ctx = click.get_current_context(silent=True)
+    values = [] if ctx is None else [ctx.params.get(name) for name in NAMING_FIELDS]
+    return [value for value in values if value]
+
+
+NAMING_FIELDS = ("by", "speaker")
+"""The names of the parameters that may name a field of the lists."""
+
+
 def typed_again(title: str | None, without: Container[str] = ()) -> list[str]:
     """Return the options of a group that stand on the command line of the command that
     runs, as words to type for another command that has the group.

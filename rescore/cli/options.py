@@ -12,12 +12,12 @@ import click
 
 from rescore import formats
 from rescore.asked import ROADS
-from rescore.cli.bridge import Offer, command, lists_of_call, show
+from rescore.cli.bridge import Offer, command, fields_of_call, lists_of_call, show
 from rescore.cli.progress import progress_bar, scoring_progress
 from rescore.config import DECISION, EXPANSION, RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, counted
-from rescore.files import ending_of, name_of_set, resolved, shown
+from rescore.files import ending_of, resolved, shown
 from rescore.formats import check_output, checked_lists
 from rescore.formats.audio import (
     Segments,
@@ -43,6 +43,7 @@ from rescore.reports.details import write
 from rescore.reports.markup import checked_style, write_json
 from rescore.reports.overview import render_overview, with_dev
 from rescore.reports.results import Results
+from rescore.set_names import name_of_set
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 
 __all__ = ["Offer", "command", "progress_bar", "scoring_progress", "show"]
@@ -201,6 +202,7 @@ class InputOptions(Declared):
         super().__post_init__()
         groups = lists_of_call()
         self.read_options.beside = [path for paths in groups for path in paths]
+        self.read_options.groups = fields_of_call()
         if self.merge:
             check_several(groups, "--merge")
         has_texts = bool(self.ref or self.src or self.scores)

@@ -18,7 +18,13 @@ from rescore.reports.check import compare, compare_reports, render
 from rescore.reports.figures import Shown
 from rescore.reports.files import read, read_each, read_outputs
 from rescore.reports.markup import endings, style_of
-from rescore.reports.overview import LAYOUTS, render_overview, told_apart, with_dev
+from rescore.reports.overview import (
+    LAYOUTS,
+    render_overview,
+    told_apart,
+    with_dev,
+    without_systems,
+)
 from rescore.reports.records import Record
 
 
@@ -37,6 +43,11 @@ class Table(Declared):
         "espnet: one row per output, as in ESPnet's RESULTS.md; paper: one row per"
         " method, one column per test set.",
         choices=LAYOUTS,
+    )
+    systems: bool = option(
+        True,
+        "Show a row for each of several systems whose lists were combined.",
+        "--systems/--no-systems",
     )
     style: str | None = option(
         None,
@@ -73,6 +84,8 @@ def report_command(own: Table, shown: Shown) -> None:
         results += read_each(Path(path))
     if own.dev:
         results = list(with_dev(results))
+    if not own.systems:
+        results = without_systems(results)
     results = told_apart(results)
     for path in own.output:
         style = own.style or style_of(path) or "text"

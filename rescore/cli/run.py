@@ -56,7 +56,7 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
             UserError: There is such a file.
         """
         self.check_lists(lists, times)
-        if self.html and not any(nbest.references for nbest in lists):
+        if self.html and not lists.has_references:
             raise UserError("--html needs references; give --ref FILE")
 
     def pairs(self, outcome: Outcome) -> Iterator[tuple[NbestList, str]]:
@@ -88,8 +88,10 @@ class RunOutputs(options.RerankedOutputs, options.DetailsOutput):
             outcome.weights.save(Path(self.save_weights))
         if self.html:  # last: it may fail, and nothing else is to be lost then
             curve = []
-            if outcome.dev:
-                curve = weight_curve(outcome.metric, outcome.dev, outcome.weights)
+            if outcome.tuning_lists:
+                curve = weight_curve(
+                    outcome.metric, outcome.tuning_lists, outcome.weights
+                )
             content = page(
                 outcome.results, outcome.metric, outcome.lists, outcome.texts, curve
             )
@@ -130,10 +132,9 @@ def command(
     if dev_lists.dev:
         dev = inputs.read_dev(dev_lists)
     outputs.check_all(lists, times)
-    has_references = any(nbest.references for nbest in lists)
     reported = bool(reporting.report or reporting.table)
     writes = outputs.any or reported
-    outputs.check_plain(prints_texts=not (writes or has_references))
+    outputs.check_plain(prints_texts=not (writes or lists.has_references))
     with options.scoring_progress(config, lists, dev) as progress:
         outcome = pipeline.run(lists, config, dev, lms.load, progress)
     if reported and outcome.results.tuning.has_figures and dev is not None:
@@ -163,7 +164,7 @@ def _figures_on_dev(outcome: Outcome) -> list[MetricResult]:
         outcome: The outcome of a run with dev lists.
     """
     decided = pipeline.decide_all(
-        outcome.plan, outcome.weights, outcome.dev or NO_LISTS
+        outcome.plan, outcome.weights, outcome.tuning_lists or NO_LISTS
     )
     without_groups = replace(outcome.plan, by=None)
     return pipeline.measure(without_groups, decided).metrics

@@ -23,7 +23,6 @@ from rescore.reports.figures import sign
 from rescore.reports.summary import why_all_zero
 from rescore.tuning import Weights
 from rescore.tuning.curves import weight_curve, write_curve
-from rescore.tuning.lists import warn_of_few
 from rescore.tuning.phrases import effective_weights, notes
 
 
@@ -79,8 +78,6 @@ def command(own: TunedColumns, config: RunConfig, inputs: options.InputOptions) 
     warn_of_texts(metric, dev)
     lists = Dataset(pipeline.expand(plan, dev, dev=True))
     weights = pipeline.tune(plan, lists)
-    if plan.has_weights_to_tune:
-        warn_of_few(lists)
     weights.save(Path(own.output))
     if own.curve:
         with formats.opened(own.curve) as file:

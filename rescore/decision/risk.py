@@ -81,6 +81,44 @@ class _Table:
         return self._known, self._rows[: len(self._known)]
 
 
+class _Square:
+    """The losses between texts that searches compare: the losses between the texts of
+    one search serve the next search, whose texts are nearly the same.
+    """
+
+    def __init__(self, compute: PairLosses, size: int) -> None:
+        """Make a square without texts.
+
+        Args:
+            compute: Returns the losses of choices in rows, right texts in columns.
+            size: Number of texts.
+        """
+        self._compute = compute
+        self._at = np.full(size, -1)
+        """The place of each text in `_losses`; -1 for a text that no search asked
+        for.
+        """
+        self._known = np.arange(0)
+        self._losses = np.empty((0, 0))
+
+    def among(self, texts: Places) -> Floats:
+        """Return the losses between some texts, of shape (texts, texts)."""
+        new = texts[self._at[texts] < 0]
+        if len(new):
+            number = len(self._known)
+            every = np.append(self._known, new)
+            losses = np.empty((len(every), len(every)))
+            losses[:number, :number] = self._losses
+            losses[number:] = self._compute(new, every)
+            if number:
+                losses[:number, number:] = self._compute(self._known, new)
+            self._at[new] = np.arange(number, len(every))
+            self._known = every
+            self._losses = losses
+        own = self._at[texts]
+        return self._losses[np.ix_(own, own)]
+
+
 class ListLosses:
     """The losses between the different texts of a list, computed where they can change
     a choice.
@@ -124,6 +162,10 @@ class ListLosses:
             lambda rows: exact(rows, self._every), len(texts), np.float64
         )
         """Losses of choices in rows; columns are right."""
+        self._between: Callable[[], Floats] = lambda: self._losses[self._every]
+        """Returns the losses between all texts."""
+        self._among: Callable[[Places], Floats] = _Square(exact, len(texts)).among
+        """Returns the losses between some texts."""
         self._least = _Table(
             lambda rows: least(self._every, rows).T, len(texts), np.float32
         )
@@ -141,6 +183,8 @@ class ListLosses:
         some.size = len(own) ** 2
         some._which = which
         some._every = np.arange(len(own))
+        some._between = lambda: self._among(own)
+        some._among = lambda texts: self._among(own[texts])
         some._losses = _Table(
             lambda rows: self._losses[own[rows]][:, own], len(own), np.float64
         )
@@ -153,7 +197,7 @@ class ListLosses:
         """Return all losses, of shape (hypotheses, hypotheses): choices in rows, right
         hypotheses in columns.
         """
-        return self._losses[self._every][np.ix_(self._which, self._which)]
+        return self._between()[np.ix_(self._which, self._which)]
 
     def choose(self, posteriors: Floats) -> Places:
         """Return the hypothesis with the least expected loss for each point.

@@ -138,6 +138,15 @@ class DecisionRule:
         """
         return OneByOne(self, lists)
 
+    def misfit(self, metric: Metric) -> str:
+        """Return why the rule cannot choose texts that a metric measures, and what to
+        do; empty if it can.
+
+        Args:
+            metric: The metric that is tuned for or reported.
+        """
+        return ""
+
     def losses(self, metric: Metric, lists: Sequence[NbestList]) -> Sequence[Any]:
         """Return the losses of each list, for a rule by expected loss.
 

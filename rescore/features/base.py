@@ -53,7 +53,7 @@ class Reason:
 
     subject: str
     """The thing that is chosen, such as `metric`."""
-    decision: str
+    chosen: str
     """What the plan chose, such as `WER`."""
     why: str
     shown: bool = False
@@ -61,7 +61,7 @@ class Reason:
 
     def __str__(self) -> str:
         """Return the choice as one line."""
-        return f"{self.subject}: {self.decision} ({self.why})"
+        return f"{self.subject}: {self.chosen} ({self.why})"
 
 
 class WeightKind(Enum):
@@ -135,8 +135,8 @@ class Situation:
     measures: bool
     """Whether texts are decided or measured; else the lists are only scored."""
     of_requests: bool = False
-    """Whether the lists stand for requests, each of which may have another default
-    metric.
+    """Whether the plan is for requests: `lists` is empty, and its header says what
+    holds for the lists to come, which may have another default metric.
     """
     measuring: MetricOptions = field(default_factory=MetricOptions)
     """The options of metrics: of the config, and of the metric that the weights were
@@ -153,15 +153,15 @@ class Situation:
     reasons: list[Reason] = field(default_factory=list)
     """The reasons of all choices so far, of the plan and of features."""
 
-    def note(self, subject: str, decision: object, why: str) -> None:
+    def note(self, subject: str, chosen: object, why: str) -> None:
         """Add the reason of a choice.
 
         Args:
             subject: The thing that is chosen.
-            decision: What was chosen.
+            chosen: What was chosen.
             why: The reason.
         """
-        self.reasons.append(Reason(subject, str(decision), why))
+        self.reasons.append(Reason(subject, str(chosen), why))
 
     def note_unweighted(
         self, features: Mapping[str, Feature], weighted: Collection[str]
@@ -204,6 +204,13 @@ class Situation:
     def tunes(self) -> bool:
         """Whether weights are tuned."""
         return self.dev is not None or self.config.folds is not None
+
+    @property
+    def decides_lists(self) -> bool:
+        """Whether texts are chosen from lists that are known, or from requests; else
+        weights alone are tuned.
+        """
+        return bool(self.lists) or self.of_requests
 
     @property
     def score_columns(self) -> list[str]:

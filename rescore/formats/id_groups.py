@@ -12,7 +12,11 @@ from rescore.ids import short
 
 
 def groups_of_ids(
-    ids: Sequence[str], pattern: str, option: str, needs_group: bool = False
+    ids: Sequence[str],
+    pattern: str,
+    option: str,
+    instead: str = "another expression",
+    needs_group: bool = False,
 ) -> list[str]:
     """Return what an expression finds in each id.
 
@@ -22,6 +26,7 @@ def groups_of_ids(
         pattern: A regular expression; its first group is returned, without a group the
             whole match.
         option: The option and its value, for messages.
+        instead: What to give where the expression does not match.
         needs_group: Whether the expression must have a group.
 
     Raises:
@@ -41,7 +46,7 @@ def groups_of_ids(
         label = match[group] if match else None
         if label is None:
             raise UserError(
-                f"utterance {name}: {option} does not match it; give another expression"
+                f"utterance {name}: {option} does not match it; give {instead}"
             )
         labels.append(label)
     return labels

@@ -130,6 +130,10 @@ class Pairing:
     """The places of their utterances without a partner."""
     note: str = ""
     """How the pairs were found, for users; empty for equal ids."""
+    is_by_number: bool = False
+    """Whether the lists of both sides have no ids, and no references show that lists
+    with the same number are the same utterance.
+    """
 
     @cached_property
     def missing(self) -> list[str]:

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
-from rescore.columns import FIRST_PASS, Column
+from rescore.dataset import Dataset, united
 from rescore.errors import OptionError, UserError, counted
 from rescore.formats.id_groups import groups_of_ids
 from rescore.ids import is_part_of_path, plain_id
@@ -63,11 +63,11 @@ def merged(lists: Iterable[NbestList]) -> Iterator[NbestList]:
         dropped += before - len(both.hypotheses)
         known[nbest.id] = both
     _warn_of_alike(known)
-    united = [number for number in lists_of_id.values() if number > 1]
+    numbers = [number for number in lists_of_id.values() if number > 1]
     log.info(
         "--merge unites %s of %s, and drops %s",
-        counted(sum(united), "list"),
-        counted(len(united), "utterance"),
+        counted(sum(numbers), "list"),
+        counted(len(numbers), "utterance"),
         counted(dropped, "equal text"),
     )
     yield from known.values()
@@ -102,16 +102,9 @@ def grouped(lists: Iterable[NbestList], pattern: str) -> Iterator[NbestList]:
         counted(len(every), "list"),
         counted(len(groups), "list"),
         _sizes(groups.values()),
-        ", samples without scores" if _lack_scores(groups.values()) else "",
+        ", samples with equal scores" if Dataset(groups.values()).are_samples else "",
     )
     yield from groups.values()
-
-
-def _lack_scores(lists: Iterable[NbestList]) -> bool:
-    """Return whether all first-pass scores are 0, as readers leave them for samples
-    without scores.
-    """
-    return all(score == 0 for nbest in lists for score in nbest.column(FIRST_PASS))
 
 
 def _sizes(lists: Iterable[NbestList]) -> str:
@@ -236,15 +229,14 @@ def _header(first: NbestList, other: NbestList) -> Header:
             f"{_place(other)}: utterance {other.id}: first-pass scores are means in one"
             f" file and sums in the other ({_place(first)}); merge files of one model"
         )
-    records: dict[str, Column] = {**new.records, **header.records}
     for name, column in new.records.items():
-        if records[name] != column:
+        known = header.records.get(name, column)
+        if known != column:
             raise UserError(
                 f"{_place(other)}: column {name} comes from {column.short}, but from"
-                f" {records[name].short} in {_place(first)}; merge files of one model"
+                f" {known.short} in {_place(first)}; merge files of one model"
             )
-    translates = header.translates or new.translates
-    return replace(header, records=records, translates=translates)
+    return united([header, new])
 
 
 def _place(nbest: NbestList) -> str:

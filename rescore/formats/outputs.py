@@ -107,7 +107,7 @@ def _read_output(
             if not source.head.strip():
                 raise UserError(f"{source.name}: is empty") from None
             raise UserError(f"{error}{if_lists(source)}") from None
-        understood = Understood.of_texts(source, lists)
+        understood = Understood.of_texts(source, lists, source.roles)
         understood.add_files("ref", [(file.path, file.form) for file in files])
         if sources is not None:
             lists = with_sources(lists, sources, warnings, allow_missing, understood)

@@ -3,9 +3,10 @@
 
 Lists are paired by their ids (`rescore.formats.ids`); the rest by the name and the
 start of their audio files. Lists that are numbered, since they have no ids, are paired
-by their numbers, if these begin with the same. Lists without such pairs are paired by
-order, if the references of both are the same. Wherever ids are not equal, a line says
-how the lists were paired.
+by their numbers, if these begin with the same; without references to show it, a warning
+says so (`tell_numbered`). Lists without such pairs are paired by order, if the
+references of both are the same. Wherever ids are not equal, a line says how the lists
+were paired.
 """
 
 from __future__ import annotations
@@ -66,14 +67,25 @@ def _by_numbers(
     if not all(own.references and other.references for own, other in pairs):
         if len(ours) != len(theirs):
             return None
-        log.warning(
-            "%s and %s have no ids: utterances with the same number were matched",
-            sides[0].place,
-            sides[1].place,
-        )
-    elif any(own.references != other.references for own, other in pairs):
+        return replace(paired(*sides), is_by_number=True)
+    if any(own.references != other.references for own, other in pairs):
         return None
     return paired(*sides)
+
+
+def tell_numbered(names: Sequence[str]) -> None:
+    """Warn of outputs whose lists were paired by their numbers alone.
+
+    Args:
+        names: The first output, and each that was paired with it in this way.
+    """
+    *others, last = names
+    if others:
+        log.warning(
+            "%s and %s have no ids: utterances with the same number were matched",
+            ", ".join(others),
+            last,
+        )
 
 
 def _by_names(

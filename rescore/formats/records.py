@@ -25,6 +25,7 @@ from rescore.columns import FIRST_PASS
 from rescore.errors import UserError, counted, listed
 from rescore.formats import paths
 from rescore.formats.fields import TextOfUtterance, fields_of
+from rescore.formats.likely_ids import LikelyIds
 from rescore.formats.objects import (
     Object,
     are_objects,
@@ -50,7 +51,6 @@ from rescore.formats.shapes import records, shipped
 from rescore.formats.source import (
     NULL,
     InputProblem,
-    InputWarnings,
     Place,
     ReadOptions,
     Source,
@@ -294,7 +294,8 @@ class RecordReader:
         self._timed = [one for one in shipped().values() if one.format == name]
         self._users = frozenset(named.columns)
         self._name = source.name
-        self._repeated: _Repeated | None = None
+        self._without_ids: LikelyIds | None = None
+        """The keys that may have the ids, if no key has a known name."""
         self._system = options.system
         self._asks_scores = True
         self._empty = 0
@@ -315,8 +316,8 @@ class RecordReader:
             objects = self._of_system(objects)
         for record in objects:
             yield from self.rows(record)
-        if self._repeated is not None:
-            self._repeated.tell(self._warnings, self._name)
+        if self._without_ids is not None:
+            self._without_ids.tell(self._warnings, self._name)
         if self._empty:
             tell_empty(self._name, self._empty)
 
@@ -346,6 +347,8 @@ class RecordReader:
         roles = self.roles_of(value)
         if not self._told:
             self._told.update(roles.told)
+            if roles.id is None:
+                self._told["id"] = "the order"
         if roles.wide:
             return self._wide(value, roles, number, place)
         key = roles.text or self._key_of_objects(value, place)
@@ -357,6 +360,8 @@ class RecordReader:
             value = {**value, key: ""}
         if isinstance(value[key], str):
             return [self._single(value, key, roles, about)]
+        if roles.id is None:
+            self._add_without_id(value, about, roles, is_list=True)
         return self._one_list(
             value, list(self._listed(value, key, roles, place)), about
         )
@@ -430,7 +435,10 @@ class RecordReader:
         else:
             self._warnings.add("row", WITHOUT_TEXTS, place)
             rows.append(Row("", place, ""))
-        return self._one_list(value, rows, self._about(value, roles, number, place))
+        about = self._about(value, roles, number, place)
+        if roles.id is None:
+            self._add_without_id(value, about, roles, is_list=True)
+        return self._one_list(value, rows, about)
 
     def roles_of(self, value: Mapping[str, Any]) -> Roles:
         """Return the roles of the keys of a record."""
@@ -443,17 +451,22 @@ class RecordReader:
         if self._timed:
             row.words = words_of(self._timed[0], value, row.place, self._warnings)
         if roles.id is None:
-            if self._repeated is None:
-                known = {*self.layout.known, key, roles.ref, roles.src, roles.rank}
-                self._repeated = _Repeated(
-                    [name for name in value if name not in known]
-                )
-            self._repeated.add(value, row)
+            self._add_without_id(value, row, roles, is_list=False)
         else:
             row.joins = Joins.SAME_ID if self._is_listed else Joins.IF_SCORED
             if roles.rank is not None and value[roles.rank] is not None:
                 row.rank = rank_of(value[roles.rank], row.place)
         return row
+
+    def _add_without_id(
+        self, value: Mapping[str, Any], row: Row, roles: Roles, is_list: bool
+    ) -> None:
+        """Look for the key of the ids in a record without a known key of ids."""
+        if self._without_ids is None:
+            known = {*self.layout.known, roles.text, roles.ref, roles.src, roles.rank}
+            known.update(key for key, _ in roles.wide)
+            self._without_ids = LikelyIds([key for key in value if key not in known])
+        self._without_ids.add(value, row, is_list)
 
     def _key_of_objects(self, value: dict[str, Any], place: str) -> str:
         """Return the key of a list of objects that may have the key of --field text.
@@ -618,71 +631,6 @@ class RecordReader:
         for name, (key, sign) in self.named.columns.items():
             if key in value:
                 row.scores[name] = sign * json_number(value[key], row.place, key)
-
-
-class _Repeated:
-    """Looks for the key that names the utterance in records without known ids: its
-    values stand in blocks, and records of a block have the same reference.
-
-    Args:
-        keys: The keys that may name utterances.
-    """
-
-    def __init__(self, keys: Sequence[str]) -> None:
-        self._last: dict[str, tuple[str, tuple[str, ...]]] = {}
-        self._seen: dict[str, set[str]] = {key: set() for key in keys}
-        self._rows = 0
-
-    def add(self, value: Mapping[str, Any], row: Row) -> None:
-        """Look at a record of one hypothesis; a key whose values come back, or whose
-        blocks have several references, names no utterances.
-
-        Args:
-            value: The record.
-            row: What the record says.
-        """
-        self._rows += 1
-        for name, seen in list(self._seen.items()):
-            value_of_key = value.get(name)
-            if not isinstance(value_of_key, str | int):
-                del self._seen[name]
-                continue
-            cell = str(value_of_key)
-            last, references = self._last.get(name, (None, ()))
-            if cell == last and references == row.references:
-                continue
-            if cell in seen or not cell.strip():
-                del self._seen[name]
-                continue
-            seen.add(cell)
-            self._last[name] = (cell, row.references)
-
-    def tell(self, warnings: InputWarnings, place: str) -> None:
-        """Warn that each record became a list of one hypothesis, if a key has blocks.
-
-        Args:
-            warnings: Collects the warning.
-            place: The file.
-        """
-        for name, seen in self._seen.items():
-            if 1 < len(seen) <= self._rows / 2:
-                warnings.add("file", _ungrouped(name, self._rows), place)
-                return
-
-
-def _ungrouped(column: str, rows: int) -> InputProblem:
-    """Return the problem of a file whose records each became a list.
-
-    Args:
-        column: The key or column that may name the utterances.
-        rows: The number of records.
-    """
-    became = f"{counted(rows, 'list')} of one hypothesis"
-    return InputProblem(
-        f"became {became}",
-        f"became {became} each",
-        f"; if {column} is the utterance: --field id={column}",
-    )
 
 
 def _join(row: Row, about: Row) -> None:

@@ -354,6 +354,8 @@ class TextFile:
     ) -> None:
         _check_kind(source, as_lines=bool(format_name) and not (output or sources))
         self.path = source.name
+        self.roles = source.roles
+        """Where ids and texts come from, for the line that says what was read."""
         self.format = format_name
         self._lines_as = lines_as or format_name
         self.is_of_references = not sources
@@ -500,7 +502,8 @@ class TextFile:
             return numbered
         if known.keys() < numbered.keys():  # the first lines, or others by their number
             return numbered
-        paired(self.words.side, Side(list(known), references.path)).tell()
+        paired(self.words.side, Side(list(known), references.path))
+        self.roles["id"] = f"the order of {references.path}"
         return {name: (line,) for name, line in zip(known, self.lines, strict=True)}
 
     def beside(self, ours: Side, may_lack: bool = False) -> PairedTexts:
@@ -532,7 +535,7 @@ class TextFile:
         kind = "ids are" if self.by_id is not None else "lines begin with ids"
         if not is_any_known:
             advice = OR_WORDS if self.by_id is None else ""
-            if _are_samples(pairing):
+            if _have_numbers(pairing):
                 advice = OR_SAMPLES
             pairing.check(self._noun, kind, advice)
         elif not may_lack:
@@ -628,7 +631,7 @@ OR_LEAVE_OUT = "; add them, or leave these utterances out: --allow-missing"
 """What to do if some utterances have a reference, and others have none."""
 
 
-def _are_samples(pairing: Pairing) -> bool:
+def _have_numbers(pairing: Pairing) -> bool:
     """Return whether each of our ids is an id of the other side and a number."""
     known = set(pairing.theirs.ids or ())
     parts = [_NUMBERED.fullmatch(name) for name in pairing.ours.ids or ()]

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
-from pathlib import Path
 
 from rescore.columns import FIRST_PASS, WORDS, forbidden_names
 from rescore.dataset import Dataset
 from rescore.errors import UserError, counted, listed
-from rescore.files import unpacked_name
 from rescore.formats.first_pass import choose_first_pass
 from rescore.formats.ids import LISTS, Side, paired, some
 from rescore.formats.objects import COMMAS, Object, first_record, objects_of
@@ -36,6 +34,12 @@ from rescore.formats.text import json_number, rank_of, strip_markup
 from rescore.formats.understood import log
 from rescore.ids import by_number, without_blanks
 from rescore.nbest import NbestList, check_scores
+from rescore.set_names import part_beside_set
+
+NAMELESS = "numbers"
+"""The column of a file that has one number in each line, if neither its first line nor
+its name says more than the set.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +158,16 @@ class ScoreFile:
 
 def _only_column(source: Source) -> str:
     """Return the name of the column of a file that has one number in each line: its
-    first line, or without this line the last part of the file's name, such as `qe` of
-    `test.qe.txt`. Empty for other files.
+    first line, or without this line the last part of the file's name that names no set
+    of a corpus, so that `test.qe.txt` and `dev_qe.txt` both have the column `qe`. Empty
+    for other files.
     """
     if source.is_folder or source.peek.root:
         return ""
     first = source.head.lstrip().partition("\n")[0].strip()
     if NUMBER.fullmatch(first):
-        name = "stdin" if source.is_stdin else unpacked_name(str(source.path))
-        return Path(name).stem.rpartition(".")[2]
+        name = "" if source.is_stdin else part_beside_set(str(source.path))
+        return name or NAMELESS
     is_table = len(first.split()) > 1 or len(COMMAS.names(source)) > 1
     return "" if is_table else first
 

@@ -406,6 +406,10 @@ class ReadOptions(OptionValues):
     """The expression whose first group is the part of ids that the samples of a list
     share (`rescore.formats.merging.grouped`).
     """
+    groups: Sequence[str] = ()
+    """Fields that name speakers or other groups in this call (--by, --speaker): numbers
+    in such a column of a table are names, not scores.
+    """
     beside: Sequence[str] = ()
     """Further inputs that are read with these options: an option that their readers
     take has a meaning in this call.

@@ -93,7 +93,7 @@ class DelimitedTable(RowFormat):
         names = self._form.names(source)
         reading = _Cells(names, source, options)
         yield from reading.all_rows(self._form.objects(source))
-        reading.tell_texts()
+        reading.tell_fields()
 
     def has_texts(self, source: Source, role: str, fields: KeysOfRoles) -> bool:
         """Return whether the first line names a column of ids and a column of
@@ -366,9 +366,11 @@ class _Cells(RecordReader):
         decides. A number may be the name of a system, or of a group of utterances.
         """
         self._texts: list[str] = []
-        """The further columns that hold no numbers."""
+        """The further columns that hold no scores."""
+        names_of_names = {*NAMES_OF_SYSTEMS, *NAMES_OF_GROUPS}
+        names_of_names.update(name.strip().lower() for name in options.groups)
         for name, (key, _) in self._more.items():
-            is_name = key.strip().lower() in (*NAMES_OF_SYSTEMS, *NAMES_OF_GROUPS)
+            is_name = key.strip().lower() in names_of_names
             if is_name and name not in self.named.columns:
                 self._is_numeric[name] = False
                 self._texts.append(key)
@@ -471,23 +473,31 @@ class _Cells(RecordReader):
     def _facts(
         self, value: Mapping[str, Any], rows: Sequence[Row]
     ) -> Mapping[str, str]:
-        """Return the cells of the further columns that do not hold numbers."""
-        names: Iterable[str] = self._texts
-        if self._roles.wide:
-            further = self._more.keys() - self.named.columns.keys()
-            names = [self._more[name].key for name in sorted(further)]
-        cells = {name: value[name] for name in names}
+        """Return the cells of the columns that are fields."""
+        cells = {name: value[name] for name in self._fields}
         return fields_of(cells, ()) if cells else {}
 
-    def tell_texts(self) -> None:
-        """Log which columns have texts."""
-        texts = self._texts
-        if texts:
+    @property
+    def _fields(self) -> Sequence[str]:
+        """The columns that are facts of utterances: those that hold no scores; in a row
+        of several hypotheses all further columns.
+        """
+        if not self._roles.wide:
+            return self._texts
+        further = self._more.keys() - self.named.columns.keys()
+        return [self._more[name].key for name in sorted(further)]
+
+    def tell_fields(self) -> None:
+        """Log which columns are fields."""
+        names = self._fields
+        if names:
+            as_what = "a field" if len(names) == 1 else "fields"
             log.info(
-                "%s: %s of texts read as fields of --by: %s",
+                "%s: %s read as %s of --by: %s",
                 self._name,
-                counted(len(texts), "column"),
-                listed(texts),
+                counted(len(names), "column"),
+                as_what,
+                listed(names),
             )
 
 

@@ -53,14 +53,20 @@ class Understood:
     """The system whose rows are read, where a column names the system of each row."""
 
     @classmethod
-    def of_texts(cls, source: str | Source, lists: Iterable[NbestList]) -> Understood:
+    def of_texts(
+        cls,
+        source: str | Source,
+        lists: Iterable[NbestList],
+        roles: Mapping[str, str] | None = None,
+    ) -> Understood:
         """Return what was read from a file of 1-best texts.
 
         Args:
             source: The file, or its path.
             lists: The texts, as lists of one hypothesis.
+            roles: Where ids and texts come from, as `roles` has it.
         """
-        understood = cls([source], {TEXT: None})
+        understood = cls([source], {TEXT: None}, dict(roles or {}))
         for nbest in lists:
             understood.add(nbest)
         return understood
@@ -190,6 +196,34 @@ def tell_empty(path: str, cells: int) -> None:
     was = "was" if cells == 1 else "were"
     number = counted(cells, "empty cell")
     log.info("%s: %s %s read as no hypothesis", path, number, was)
+
+
+def tell_column(name: str, model: str, fingerprint: str) -> None:
+    """Log the model of a column of scores.
+
+    Args:
+        name: The name of the column.
+        model: The model, as --lm names it.
+        fingerprint: Its fingerprint, as signatures show it.
+    """
+    log.info("the column %s has the scores of %s (%s)", name, model, fingerprint)
+
+
+def tell_likely_ids(path: str, name: str) -> None:
+    """Log which key or column probably has the ids of a file in which no key has a
+    known name of ids.
+
+    Args:
+        path: The file.
+        name: The key or column.
+    """
+    log.info(
+        "%s: no ids under a usual name, so the order gives the ids; if %s has the ids:"
+        " --field id=%s",
+        path,
+        name,
+        name,
+    )
 
 
 def tell_documents(paths: Sequence[str], texts: int, kinds: Iterable[str]) -> None:

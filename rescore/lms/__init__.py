@@ -12,6 +12,7 @@ from rescore.lms.backends import (
     shipped,
     shipped_models,
     single_specs,
+    tell_paths,
     with_own_columns,
 )
 from rescore.lms.base import (
@@ -46,6 +47,7 @@ __all__ = [
     "shipped",
     "shipped_models",
     "single_specs",
+    "tell_paths",
     "with_own_columns",
     "without_context",
 ]

@@ -13,6 +13,7 @@ from pathlib import Path
 from rescore.columns import NORM_SUM, Column, forbidden_names
 from rescore.dataset import Dataset
 from rescore.errors import UserError, did_you_mean
+from rescore.formats.understood import tell_column
 from rescore.lms.base import (
     DEFAULT,
     ComputeOptions,
@@ -27,6 +28,7 @@ from rescore.lms.base import (
 from rescore.lms.cache import Cached
 from rescore.lms.folders import card_value, fitting
 from rescore.parts import KINDS
+from rescore.signature import FINGERPRINT_DIGITS
 
 log = logging.getLogger(__name__)
 
@@ -342,6 +344,20 @@ def with_own_columns(
             model.name = name
         named.append(model)
     return named
+
+
+def tell_paths(models: Sequence[LanguageModel], specs: Sequence[str]) -> None:
+    """Log which model a column belongs to, for each model with a path: the name of a
+    column has only the kind, and its signature only the hash.
+
+    Args:
+        models: The models, under the names of their columns.
+        specs: The value of --lm that names each.
+    """
+    for model, spec in zip(models, specs, strict=True):
+        if parse(spec).place:
+            digits = model.fingerprint[:FINGERPRINT_DIGITS]
+            tell_column(model.name, spec, digits)
 
 
 def _columns_of_others(lists: Dataset, own: Column) -> set[str]:

@@ -40,15 +40,10 @@ DEFAULTS = ("wer", "bleu")
 def default_metric(lists: Dataset) -> str:
     """Return the name of the metric for lists: `bleu` for translations, else `wer`.
 
-    Lists are translations if one has a source text that is not empty, or comes from a
-    translator.
-
     Args:
         lists: The lists.
     """
-    if lists.header.translates or any(nbest.source for nbest in lists):
-        return "bleu"
-    return "wer"
+    return "bleu" if lists.are_translations else "wer"
 
 
 def choose_metric(

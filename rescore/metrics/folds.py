@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rescore.errors import UserError, counted
+from rescore.errors import UserError, counted, listed
 from rescore.formats.id_groups import groups_of_ids
 from rescore.metrics.base import Counts
 from rescore.nbest import NbestList, content_key, hash_of_set
+
+log = logging.getLogger(__name__)
 
 SPEAKER = r"^(.+?)[-_]"
 """The speaker in an utterance id, as in sclite and Kaldi: the part before the first
@@ -44,15 +47,83 @@ def speakers(lists: Sequence[NbestList], by: str | None = None) -> list[str]:
         lists: The lists; in ids that are paths of audio files, the names are searched
             before the folders.
         by: A field of the lists, or a regular expression whose first group is the
-            speaker; None for the field `SPEAKERS`, or for `SPEAKER` if no list has it.
+            speaker; None or `SPEAKERS` for the field `SPEAKERS`, or for `SPEAKER` if no
+            list has it.
 
     Raises:
-        UserError: The expression is invalid, or does not match an id.
+        UserError: The expression is invalid, or does not match an id; or the field is a
+            column of scores.
     """
-    if labels := labels_of_field(lists, by or SPEAKERS):
+    by = by or SPEAKERS
+    if labels := labels_of_field(lists, by):
         return labels
+    pattern, option = by, f"--speaker {by}"
+    if by == SPEAKERS:
+        pattern, option = SPEAKER, f"--speaker {SPEAKER} (the default)"
     ids = [nbest.id for nbest in lists]
-    return groups_of_ids(ids, by or SPEAKER, f"--speaker {by or SPEAKER}")
+    try:
+        return groups_of_ids(ids, pattern, option, _or_fields(lists))
+    except UserError:
+        check_no_scores(by, lists, "--speaker", f"call the column {SPEAKERS}")
+        raise
+
+
+def check_no_scores(
+    name: str, lists: Iterable[NbestList], option: str, advice: str
+) -> None:
+    """Check that the name of a field is no column of scores.
+
+    Args:
+        name: The name, which no list has as a field.
+        lists: The lists.
+        option: The option that names it.
+        advice: What the user should do.
+
+    Raises:
+        UserError: It is a column of scores.
+    """
+    if any(name in nbest.column_names for nbest in lists):
+        raise UserError(
+            f"{option} {name}: {name} was read as a column of scores, as it has"
+            f" numbers; {advice}"
+        )
+
+
+def fields_of_lists(lists: Iterable[NbestList]) -> str:
+    """Return the names of all fields of lists for a message; `none` without fields.
+
+    Args:
+        lists: The lists.
+    """
+    names = sorted({name for nbest in lists for name in nbest.fields})
+    return listed(names, room=100) or "none"
+
+
+def _or_fields(lists: Iterable[NbestList]) -> str:
+    """Return what to give instead of an expression that does not match."""
+    return f"another expression, or a field (found: {fields_of_lists(lists)})"
+
+
+def warn_of_nameless(lists: Sequence[NbestList], by: str | None = None) -> None:
+    """Warn of lists that lack the field of speakers, among lists that have it: they
+    count as one speaker.
+
+    Args:
+        lists: The lists.
+        by: As of `speakers`.
+    """
+    name = by or SPEAKERS
+    without = [nbest for nbest in lists if name not in nbest.fields]
+    if 1 < len(without) < len(lists):
+        log.warning(
+            "%d of %s have no field %s (first: %s) and count as one speaker, %s; name"
+            " their speakers",
+            len(without),
+            counted(len(lists), "list"),
+            name,
+            without[0].title,
+            UNNAMED,
+        )
 
 
 def by_group(rows: Sequence[Counts], groups: Sequence[str]) -> Counts:
@@ -133,6 +204,42 @@ def split(lists: Sequence[NbestList], number: int, pattern: str | None = None) -
     return Folds(number, unit, [fold_of[group] for group in groups], cut)
 
 
+def warn_of_folds(
+    lists: Sequence[NbestList], folds: Folds, pattern: str | None = None
+) -> None:
+    """Warn of utterances of a speaker in several folds, where there are fewer speakers
+    than folds; and of lists without a speaker.
+
+    Args:
+        lists: The lists.
+        folds: How `split` cut them.
+        pattern: As of `split`.
+    """
+    if folds.unit == "speaker":
+        warn_of_nameless(lists, pattern)
+        return
+    number = len(set(_shown_speakers(lists)))
+    if 1 < number < folds.number:
+        log.warning(
+            "%s%s for %d folds, so utterances of a speaker are in several folds;"
+            " --folds %d keeps each speaker in one",
+            lists[0].header.prefix,
+            counted(number, "speaker"),
+            folds.number,
+            number,
+        )
+
+
+def _shown_speakers(lists: Sequence[NbestList]) -> list[str]:
+    """Return the speaker of each utterance, as fields or ids show it; empty if an id
+    shows none.
+    """
+    try:
+        return speakers(lists)
+    except UserError:
+        return []
+
+
 def _usual_speakers(lists: Sequence[NbestList], number: int) -> list[str]:
     """Return the speakers of utterances that need no option.
 
@@ -140,10 +247,7 @@ def _usual_speakers(lists: Sequence[NbestList], number: int) -> list[str]:
         The speaker of each utterance; empty if an id shows none, if there are fewer
         speakers than `number`, or if each utterance has a speaker of its own.
     """
-    try:
-        labels = speakers(lists)
-    except UserError:
-        return []
+    labels = _shown_speakers(lists)
     if number <= len(set(labels)) < len(lists):
         return labels
     return []

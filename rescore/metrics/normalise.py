@@ -131,7 +131,8 @@ class Normaliser(Declared):
     replace: Replacements | None = read_file(
         None,
         "WER, CER: your own substitutions in both texts; a line of FILE is a regular"
-        " expression, a tab, and the new text.",
+        r" expression of Python's re, a tab, and the new text, in which \1 is the first"
+        " group.",
         read=Replacements.load,
     )
     """They are made in the order of the lines, before other steps. Case does not count
@@ -140,8 +141,9 @@ class Normaliser(Declared):
     answer: str | None = option(
         None,
         "Compare only the answer in each text and reference: the first group that"
-        " matches in the last match, or the last match if REGEX has no group. Not for"
-        " BLEU, chrF, TER and COMET.",
+        " matches in the last match, or the last match if REGEX has no group. REGEX is"
+        " of Python's re; (?i) at its beginning ignores case. Not for BLEU, chrF, TER"
+        " and COMET.",
         metavar="REGEX",
         parse=answer_pattern,
     )

@@ -77,7 +77,7 @@ def _pair(line: str, place: str) -> tuple[str, str]:
         re.compile(pattern).sub(text, "")
     except re.error as error:
         raise UserError(
-            f"{place}: {error}; expected a regular expression before the tab, and a"
-            " text behind it"
+            f"{place}: {error}; expected a regular expression of Python's re before the"
+            " tab, with groups such as (a|b), and a text behind it"
         ) from None
     return pattern, text

@@ -12,7 +12,13 @@ import numpy.typing as npt
 
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, Values
-from rescore.metrics.folds import SPEAKERS, by_group, labels_of_field, speakers
+from rescore.metrics.folds import (
+    SPEAKERS,
+    by_group,
+    labels_of_field,
+    speakers,
+    warn_of_nameless,
+)
 from rescore.nbest import NbestList, content_key
 from rescore.parts import TESTS
 
@@ -432,6 +438,8 @@ def by_speakers(
         by = SPEAKERS
     test = PairedTest(name, by_speaker=True, pattern=by)
     labels = speakers(lists, by)
+    if labels_of_field(lists, by or SPEAKERS):
+        warn_of_nameless(lists, by)
     if labels and len(set(labels)) == len(labels):
         log.warning(
             "%severy speaker has one utterance (first: %s), so --by-speaker changes"

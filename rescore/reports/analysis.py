@@ -19,23 +19,30 @@ from rescore.columns import FIRST_PASS, Role
 from rescore.dataset import Dataset
 from rescore.deciding import Decided, first_pass
 from rescore.decision.choice import candidates
+from rescore.errors import counted
 from rescore.lms.cards import FASTER
 from rescore.lms.foreign import is_foreign
 from rescore.metrics import Metric, Normaliser, oracle, total, value
 from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts, check_measurable
+from rescore.metrics.normalise import EXACT
 from rescore.metrics.significance import PairedTest, ScoredTexts, paired_interval
 from rescore.nbest import own_indices, ranking
 from rescore.parts import ANALYSIS_OF_SYSTEMS, resolve
 from rescore.reports.figures import (
+    FIRST,
     SIGNIFICANT,
     Figures,
-    baseline_of,
     sign,
     summed,
 )
 from rescore.styles import p_phrase
-from rescore.tuning.phrases import BEST_ON_DEV, MORE_LISTS, another_lm
+from rescore.tuning.phrases import (
+    ANOTHER_SCALE,
+    BEST_ON_DEV,
+    MORE_LISTS,
+    another_lm,
+)
 from rescore.tuning.weights import Weights
 
 PAIRS = 20
@@ -88,7 +95,7 @@ class Outlook:
 
     metric: str
     has_lm: bool
-    """Whether a language model's scores have a weight."""
+    """Whether a language model's scores have a weight, and the decision reads them."""
     first_pass: float
     reranked: float
     flatters: bool
@@ -103,7 +110,11 @@ class Outlook:
     p_value: float
     """Two-sided, of the gain, by paired approximate randomisation."""
     oracle: float
-    """The value that a language model with perfect choices would reach."""
+    """The value that perfect choices from the lists would reach. A decision that writes
+    texts of its own, such as rover, may reach more.
+    """
+    new_texts: int = 0
+    """Chosen texts that no hypothesis of their list has."""
     next: str = ""
     """The next step."""
     by_votes: bool = False
@@ -113,6 +124,17 @@ class Outlook:
     def possible(self) -> float:
         """The gain of perfect choices, in points."""
         return abs(self.oracle - self.first_pass)
+
+    @property
+    def bound(self) -> str:
+        """What `possible` is: of a decision that writes texts it is no bound."""
+        return "gain of the oracle" if self.new_texts else "possible gain"
+
+    @property
+    def told_possible(self) -> str:
+        """The gain of perfect choices as a clause of a sentence."""
+        largest = "" if self.new_texts else "largest "
+        return f"the {largest}{self.bound} is {self.possible:.2f} points"
 
     @property
     def share(self) -> float:
@@ -150,6 +172,8 @@ class Analysis:
     """
     broken: list[Confusion] = field(default_factory=list)
     """Words that are right in the first pass and wrong in the reranked output."""
+    baseline: str = FIRST
+    """The first pass as tables name it."""
     systems: list[Any] = field(default_factory=list)
     """A record of each of the systems that wrote the lists; empty if one system wrote
     them.
@@ -223,6 +247,7 @@ def analyse(
         by_depth=depths,
         moves=_moves(metric, first, figures.of(texts)),
         outlook=outlook(metric, decided, test),
+        baseline=figures.baseline,
     )
     if metric.words is not None and metric.unit == "word":
         before = [output.text for output in first]
@@ -265,16 +290,25 @@ def outlook(
     direction = _direction(metric)
     # "+ 0.0" makes 0 of -0, which would be shown as "-0.00".
     low, high = sorted(direction * end + 0.0 for end in ends)
+    are_alike = weights.decision.scale == 0  # whatever the scores are
+    new_texts = _number_of_new(lists, decided.texts)
+    choices = [figures.oracle, before]
+    if not new_texts:
+        choices.append(after)
+    # The oracle decides list by list: under a metric whose value is no mean over lists,
+    # such as BLEU, another choice may be better.
+    best_of = max if metric.higher_is_better else min
     result = Outlook(
         metric=metric.name,
-        has_lm=any(map(weights.weighs, weights.score_columns)),
+        has_lm=not are_alike and any(map(weights.weighs, weights.score_columns)),
         first_pass=before,
         reranked=after,
         flatters=flatters,
         gain=direction * (after - before) + 0.0,
         interval=(low, high),
         p_value=figures.p_value(first, chosen),
-        oracle=figures.oracle,
+        oracle=best_of(choices),
+        new_texts=new_texts,
     )
     if not result.possible:
         by_votes = lists.header.by_systems and not result.has_lm
@@ -284,6 +318,10 @@ def outlook(
         result = replace(result, by_votes=True)
         step = analysis_of_systems().next_step(result, weights)
         return replace(result, next=step)
+    if are_alike and weights.score_columns:
+        reason = "at scale 0 all hypotheses count alike"
+        step = f"{ANOTHER_SCALE}: {reason}; {result.told_possible}"
+        return replace(result, next=step)
     counts = metric.details(summed(first))
     instead = another_lm(counts, weights.weights, weights.tuning.columns)
     step = _next_step(result, lists, instead or MORE_LISTS)
@@ -292,12 +330,18 @@ def outlook(
         if not instead:
             named = "all columns have"
             instead = BEST_ON_DEV if weights.tuning.unproven else MORE_LISTS
-        step = (
-            f"{instead}: {named} weight 0; the largest possible gain is"
-            f" {result.possible:.2f} points"
-        )
+        step = f"{instead}: {named} weight 0; {result.told_possible}"
     step = _of_known_language(step, result, lists)
     return replace(result, next=step)
+
+
+def _number_of_new(lists: Dataset, texts: Sequence[str]) -> int:
+    """Return the number of chosen texts that no hypothesis of their list has."""
+    number = 0
+    for nbest, text in zip(lists, texts, strict=True):
+        words = EXACT(text)
+        number += all(EXACT(one.text) != words for one in nbest.hypotheses)
+    return number
 
 
 def _step_without_choice(metric: Metric, outlook: Outlook, lists: Dataset) -> str:
@@ -338,7 +382,7 @@ def _of_known_language(step: str, result: Outlook, lists: Dataset) -> str:
     foreign = [name for name in models or [FASTER] if is_foreign(name, texts)]
     if not foreign or len(foreign) < len(models):
         return step
-    possible = f"the largest possible gain is {result.possible:.2f} points"
+    possible = result.told_possible
     names = ", ".join(foreign)
     if models:
         return (
@@ -367,7 +411,7 @@ def _next_step(outlook: Outlook, lists: Dataset, instead: str) -> str:
         step = "score the lists with a language model"
         if lists.columns(Role.LM):
             step = "give --weights FILE of `rescore tune`"
-        return f"{step}: the largest possible gain is {outlook.possible:.2f} points"
+        return f"{step}: {outlook.told_possible}"
     if outlook.gain <= 0:
         return f"{instead}: this LM does not help here"
     if outlook.certain == "unclear":
@@ -377,7 +421,7 @@ def _next_step(outlook: Outlook, lists: Dataset, instead: str) -> str:
     if outlook.share < LOW_SHARE:
         return (
             f"another LM, closer to these texts: {100 * (1 - outlook.share):.0f} % of"
-            " the possible gain is left"
+            f" the {outlook.bound} is left"
         )
     if lists.header.by_systems:
         return "one more system: this LM works well"
@@ -520,9 +564,9 @@ def render(analysis: Analysis) -> str:
         for pair in analysis.broken[:SHOWN_PAIRS]:
             hypothesis = pair.hypothesis or "(nothing)"
             broken.append(f"{pair.reference} -> {hypothesis} {pair.count}")
-        baseline = baseline_of(bool(analysis.systems))
-        lines.append(f"corrected, {baseline} -> choice: {', '.join(corrected)}")
-        lines.append(f"broken, {baseline} -> choice: {', '.join(broken)}")
+        change = f"{analysis.baseline} -> choice"
+        lines.append(f"corrected, {change}: {', '.join(corrected)}")
+        lines.append(f"broken, {change}: {', '.join(broken)}")
         lines.append("")
     if analysis.systems:
         lines += analysis_of_systems().lines(analysis)
@@ -552,6 +596,11 @@ def _outlook_lines(outlook: Outlook) -> list[tuple[str, str]]:
     perfect = "perfect LM"
     if outlook.by_votes:
         perfect = f"perfect {analysis_of_systems().CHOICE}"
+    if outlook.new_texts:  # perfect choices are no bound then
+        perfect = "oracle"
+        verb = "is" if outlook.new_texts == 1 else "are"
+        chosen = counted(outlook.new_texts, "chosen text")
+        possible += f"; {chosen} {verb} in no list"
     without_lm = [(perfect, possible), ("next", outlook.next)]
     if not outlook.has_lm and outlook.reranked == outlook.first_pass:
         return without_lm
@@ -576,7 +625,6 @@ def _outlook_lines(outlook: Outlook) -> list[tuple[str, str]]:
     lines.append(("certain", certain))
     if not outlook.has_lm:
         return [*lines, *without_lm]
-    share = f"this LM takes {100 * outlook.share:.0f} % of them"
-    lines.append(("perfect LM", f"{possible}; {share}"))
-    lines.append(("next", outlook.next))
-    return lines
+    if not outlook.new_texts:
+        possible += f"; this LM takes {100 * outlook.share:.0f} % of them"
+    return [*lines, (perfect, possible), ("next", outlook.next)]

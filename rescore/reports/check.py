@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, fields, replace
 
 from rescore.columns import Column
 from rescore.errors import OptionError
-from rescore.reports.figures import signed
+from rescore.reports.figures import MEAN_OF_SAMPLES, MeasuredRow, signed
 from rescore.reports.outputs import MeasuredOutputs, Output, names_in_each
-from rescore.reports.records import CHOICES, MetricResult, Record
+from rescore.reports.records import OUTPUTS, MetricResult, Record
 from rescore.reports.summary import REFERENCE_SIZES
 from rescore.signature import DIGITS, Signature
 from rescore.styles import figure, text
@@ -78,16 +78,16 @@ def compare(
     Raises:
         UserError: No system has a name in `renamed`.
     """
-    new_names = renamed or {}
-    for old_name, new_name in new_names.items():
-        _check_name(old_name, _systems_of(golden), "the golden file")
-        _check_name(new_name, _systems_of(now), "the results")
     measured = {figures.metric: figures for figures in now.metrics}
     pairs = []
     for old in golden.metrics:
         if old.metric in measured:
             pairs.append((old, measured[old.metric]))
-    findings = list(_figures(golden, pairs, tolerance, new_names))
+    matched = _Matched.of("system", _systems_of(golden), _systems_of(now), renamed)
+    matched = matched.with_probable_names(
+        [(_keys(old.systems), _keys(new.systems)) for old, new in pairs]
+    )
+    findings = list(_figures(golden, pairs, tolerance, matched))
     findings += _dev_figures(golden, now, tolerance)
     findings += _settings(golden, now, pairs)
     return findings
@@ -119,8 +119,14 @@ def compare_reports(
     findings = [_same("names of metrics", _metrics(golden), _metrics(now))]
     measured = {report.metric: report for report in now}
     both = [(old, measured[old.metric]) for old in golden if old.metric in measured]
-    matched = _Matched.of(golden[0].systems, now[0].systems, renamed or {})
-    matched = matched.with_probable_names(both)
+    paths = [
+        [output.name for output in reports[0].systems] for reports in (golden, now)
+    ]
+    before, after = names_in_each(paths)
+    matched = _Matched.of("output", before, after, renamed)
+    matched = matched.with_probable_names(
+        [(_keys(old.systems), _keys(new.systems)) for old, new in both]
+    )
     for old, new in both:
         findings += _output_figures(old, new, matched, tolerance)
     return findings
@@ -133,8 +139,12 @@ def _metrics(reports: Sequence[MeasuredOutputs]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Matched:
-    """Which output of a report is which output of the golden report."""
+    """Which output of a report is which output of the golden report; or which of the
+    systems whose lists were combined.
+    """
 
+    what: str
+    """What is matched: `output` or `system`."""
     golden: Sequence[str]
     """The name of each output of the golden report."""
     now: Sequence[str]
@@ -147,21 +157,27 @@ class _Matched:
     @classmethod
     def of(
         cls,
-        golden: Sequence[Output],
-        now: Sequence[Output],
-        renamed: Mapping[str, str],
+        what: str,
+        before: Sequence[str],
+        after: Sequence[str],
+        renamed: Mapping[str, str] | None,
     ) -> _Matched:
         """Return the outputs of equal names. If both reports have a single output,
         these are a pair under any names.
 
+        Args:
+            what: What is matched.
+            before: The name of each output of the golden report.
+            after: The name of each output of the report to check.
+            renamed: The new name of outputs that have another name.
+
         Raises:
             UserError: No output has a name in `renamed`.
         """
-        paths = [[output.name for output in report] for report in (golden, now)]
-        before, after = names_in_each(paths)
+        renamed = renamed or {}
         for old, new in renamed.items():
-            _check_name(old, before, "the golden file")
-            _check_name(new, after, "the results")
+            _check_name(what, old, before, "the golden file")
+            _check_name(what, new, after, "the results")
         places: dict[int, int] = {}
         in_order = sorted(enumerate(before), key=lambda entry: entry[1] not in renamed)
         for place, name in in_order:  # outputs with a new name first
@@ -172,7 +188,7 @@ class _Matched:
                 places[place] = free[0]
         if len(before) == 1 and len(after) == 1:
             places = {0: 0}
-        return cls(before, after, places)
+        return cls(what, before, after, places)
 
     @property
     def missing(self) -> list[int]:
@@ -185,19 +201,18 @@ class _Matched:
         known = self.places.values()
         return [place for place in range(len(self.now)) if place not in known]
 
-    def with_probable_names(
-        self, both: Sequence[tuple[MeasuredOutputs, MeasuredOutputs]]
-    ) -> _Matched:
+    def with_probable_names(self, keys: Sequence[tuple[_Keys, _Keys]]) -> _Matched:
         """Return the same with the new names of missing outputs: each has equal figures
         under all metrics, and no other output has these figures.
 
         Args:
-            both: The golden outputs and the outputs of today under each metric.
+            keys: The figures of each golden output, and of each output of today, under
+                each metric that both reports have.
         """
         pairs = []
         for before in self.missing:
             for after in self.new:
-                if _have_equal_figures(both, before, after):
+                if keys and all(old[before] == new[after] for old, new in keys):
                     pairs.append((before, after))
         old_times = Counter(before for before, _ in pairs)
         new_times = Counter(after for _, after in pairs)
@@ -208,29 +223,26 @@ class _Matched:
         return replace(self, probable=probable)
 
 
-def _check_name(name: str, names: Sequence[str], place: str) -> None:
-    """Refuse a name that no output has."""
+_Keys = Sequence[tuple[object, ...]]
+"""The figures of each output under a metric; a renamed output has equal figures."""
+
+
+def _keys(outputs: Sequence[Output] | Sequence[MeasuredRow]) -> _Keys:
+    """Return the figures of outputs, or of systems, under a metric."""
+    keys = []
+    for row in outputs:
+        oracle = row.oracle if isinstance(row, Output) else None
+        keys.append((row.value, row.counts, oracle))
+    return keys
+
+
+def _check_name(what: str, name: str, names: Sequence[str], place: str) -> None:
+    """Refuse a name that no output, or no system, has."""
     if name not in names:
         raise OptionError(
-            f"--renamed: no output in {place} is called {name}; the outputs are"
+            f"--renamed: no {what} in {place} is called {name}; the {what}s are"
             f" {', '.join(names)}"
         )
-
-
-def _have_equal_figures(
-    both: Sequence[tuple[MeasuredOutputs, MeasuredOutputs]], before: int, after: int
-) -> bool:
-    """Return whether two outputs have equal figures under all metrics."""
-    for old, new in both:
-        first = old.systems[before]
-        second = new.systems[after]
-        if (first.value, first.counts, first.oracle) != (
-            second.value,
-            second.counts,
-            second.oracle,
-        ):
-            return False
-    return bool(both)
 
 
 def _output_figures(
@@ -241,7 +253,8 @@ def _output_figures(
         before = old.systems[place]
         today = matched.places.get(place)
         if today is None:
-            yield _missing(output, before, old.metric, matched, place)
+            name = f"{output} ({old.metric})"
+            yield _missing(name, _value(before.value), matched, place)
             continue
         after = new.systems[today]
         if output != matched.now[today]:
@@ -251,8 +264,7 @@ def _output_figures(
         yield from _one_output(before, after, names, old.higher_is_better, tolerance)
     for place in matched.new:
         name = f"{matched.now[place]} ({old.metric})"
-        value = figure(_value(new.systems[place].value))
-        yield Finding(name, "missing", value, "changed", note="not in the golden file")
+        yield _added(name, _value(new.systems[place].value))
     different = differences(old.signed, new.signed)
     settings = _shown(old.conditions.settings)
     yield _same(
@@ -266,23 +278,32 @@ def _output_figures(
             yield Finding(what, *values, "changed", note=HARMLESS)
 
 
-def _missing(
-    name: str, output: Output, metric: str, matched: _Matched, place: int
-) -> Finding:
-    """Return the finding about a golden output that is missing."""
-    note = "no such output"
+def _missing(name: str, value: float, matched: _Matched, place: int) -> Finding:
+    """Return the finding about a golden output, or system, that is missing.
+
+    Args:
+        name: The name of the finding.
+        value: The golden figure, in percent.
+        matched: The outputs.
+        place: The place of the golden output.
+    """
+    note = f"no such {matched.what}"
     advice = ""
     if place in matched.probable:
+        old = matched.golden[place]
         new = matched.now[matched.probable[place]]
         note = "probably renamed"
         advice = (
-            f"{name} is probably {new} now: the figures are equal; give --renamed"
-            f" {name}={new}, or copy the new report to the golden file"
+            f"{old} is probably {new} now: the figures are equal; give --renamed"
+            f" {old}={new}, or copy the new report to the golden file"
         )
-    was = figure(_value(output.value))
-    return Finding(
-        f"{name} ({metric})", was, "missing", "differs", note=note, advice=advice
-    )
+    return Finding(name, figure(value), "missing", "differs", note=note, advice=advice)
+
+
+def _added(name: str, value: float) -> Finding:
+    """Return the finding about an output, or system, that the golden report lacks."""
+    note = "not in the golden file"
+    return Finding(name, "missing", figure(value), "changed", note=note)
 
 
 def _one_output(
@@ -305,6 +326,9 @@ def _one_output(
     figures = {f"{output} ({metric})": (before.value, after.value)}
     if before.oracle is not None and after.oracle is not None:
         figures[f"{output} ({metric}, oracle)"] = (before.oracle, after.oracle)
+    if before.mean_of_samples is not None and after.mean_of_samples is not None:
+        means = before.mean_of_samples.value, after.mean_of_samples.value
+        figures[f"{output} ({metric}, {MEAN_OF_SAMPLES})"] = means
     for name, (was, is_now) in figures.items():
         yield _moved(name, _value(was), _value(is_now), higher_is_better, tolerance)
     yield _same(f"{output} ({metric}, utterances)", before.utterances, after.utterances)
@@ -324,20 +348,28 @@ def _figures(
     golden: Record,
     pairs: Sequence[tuple[MetricResult, MetricResult]],
     tolerance: float,
-    renamed: Mapping[str, str],
+    matched: _Matched,
 ) -> Iterator[Finding]:
     """Yield the comparison of each figure of the metrics that both results have."""
     for old, new in pairs:
         prefix = "" if old.metric == golden.metric else f"{old.metric}."
-        for choice in CHOICES:
+        for output in OUTPUTS:
             yield _moved(
-                f"{prefix}{choice}",
-                getattr(old, choice),
-                getattr(new, choice),
+                f"{prefix}{output}",
+                getattr(old, output),
+                getattr(new, output),
                 old.higher_is_better,
                 tolerance,
             )
-        yield from _systems(old, new, prefix, tolerance, renamed)
+        if old.mean_of_samples is not None and new.mean_of_samples is not None:
+            yield _moved(
+                f"{prefix}mean_of_samples",
+                old.mean_of_samples.value,
+                new.mean_of_samples.value,
+                old.higher_is_better,
+                tolerance,
+            )
+        yield from _systems(old, new, prefix, tolerance, matched)
 
 
 def _systems(
@@ -345,33 +377,30 @@ def _systems(
     new: MetricResult,
     prefix: str,
     tolerance: float,
-    renamed: Mapping[str, str],
+    matched: _Matched,
 ) -> Iterator[Finding]:
-    """Yield the comparison of each system alone, by its name, if the golden results
-    have systems.
+    """Yield the comparison of each system alone, if the golden results have systems.
 
     Args:
         old: The golden figures of a metric.
         new: The figures of today.
         prefix: The beginning of the names of figures of the metric.
         tolerance: Percentage points by which a figure may be worse.
-        renamed: The new names of systems.
+        matched: Which system is which.
     """
     if not old.systems:
         return
-    rest = {row.name: row for row in new.systems}
-    for before in old.systems:
+    for place, before in enumerate(old.systems):
         name = f"{prefix}systems.{before.name}"
-        after = rest.pop(renamed.get(before.name, before.name), None)
-        if after is None:
-            was = figure(before.value)
-            yield Finding(name, was, "missing", "differs", note="no such system")
+        today = matched.places.get(place)
+        if today is None:
+            yield _missing(name, before.value, matched, place)
             continue
-        yield _moved(name, before.value, after.value, old.higher_is_better, tolerance)
-    for row in rest.values():
-        name = f"{prefix}systems.{row.name}"
-        value = figure(row.value)
-        yield Finding(name, "missing", value, "changed", note="not in the golden file")
+        value = new.systems[today].value
+        yield _moved(name, before.value, value, old.higher_is_better, tolerance)
+    for place in matched.new:
+        row = new.systems[place]
+        yield _added(f"{prefix}systems.{row.name}", row.value)
 
 
 def _dev_figures(golden: Record, now: Record, tolerance: float) -> Iterator[Finding]:
@@ -425,8 +454,10 @@ def _settings(
     lost -= {old.metric for old, _ in pairs}
     for name in sorted(lost):
         yield _same("metric", name, None)
-    for name in ("metric", "utterances", "hypotheses", "ref_words"):
+    for name in ("metric", "utterances"):
         yield _same(name, getattr(golden, name), getattr(now, name))
+    yield _hypotheses(golden, now)
+    yield _same("ref_words", golden.ref_words, now.ref_words)
     for old, new in pairs:
         if old.metric != golden.metric:
             before = _shown(old.conditions.settings)
@@ -443,6 +474,18 @@ def _settings(
             different.pop(name, None)
     for name, values in different.items():
         yield Finding(name, *values, "changed", note=HARMLESS)
+
+
+def _hypotheses(golden: Record, now: Record) -> Finding:
+    """Return the comparison of the number of hypotheses.
+
+    Of several systems, a text that several of them wrote is one hypothesis. The number
+    then says how far systems agree, and it moves with the texts of each system.
+    """
+    finding = _same("hypotheses", golden.hypotheses, now.hypotheses)
+    if finding.failed and _systems_of(golden) and _systems_of(now):
+        return replace(finding, verdict="changed", note=HARMLESS)
+    return finding
 
 
 def _signed(results: Record) -> Signature:

@@ -29,7 +29,6 @@ from rescore.reports.figures import (
     Figures,
     MeasuredRow,
     Shown,
-    baseline_of,
     interval_cell,
     sign,
     summed,
@@ -46,7 +45,7 @@ from rescore.reports.markup import (
     parted_signatures,
     signature_lines,
 )
-from rescore.reports.outputs import warn_of_few
+from rescore.reports.outputs import warn_of_few_units
 from rescore.reports.summary import why_all_zero
 from rescore.styles import figure, marked_worse, p_value
 from rescore.tuning.phrases import bonus_phrases, notes
@@ -294,7 +293,7 @@ def compare(
         varied: The option whose values the entries have; None if they are models.
     """
     warn_of_texts(metric, lists)
-    warn_of_few(test, metric, lists)
+    warn_of_few_units(test, metric, lists)
     figures = Figures(metric, lists, test)
     dev_figures = Figures(metric, dev)
     first = figures.of(first_pass(lists).texts)
@@ -315,8 +314,8 @@ def compare(
         signature=str(sign(metric, lists, FIRST_PASS_ALONE, test=test)),
         others=text_values(also, lists, first_texts),
         dev_others=text_values(also, dev, dev_texts),
-        first_interval=figures.row(FIRST, first).interval,
-        baseline=baseline_of(bool(figures.systems)),
+        first_interval=figures.row(figures.baseline, first).interval,
+        baseline=figures.baseline,
         against=against,
         varied=varied,
     )
@@ -340,8 +339,8 @@ def compare(
     _mark_as_good(result, figures, texts)
     if by is not None:
         rows = {}
-        for name, choice in texts.items():
-            rows[name] = [chosen.text for chosen in choice]
+        for name, output in texts.items():
+            rows[name] = [chosen.text for chosen in output]
         result.groups = grouped(by, [metric], lists, rows)
     return result
 

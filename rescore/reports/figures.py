@@ -46,6 +46,12 @@ FIRST = "first pass"
 """Name of the row of the hypotheses with the best first-pass scores."""
 ORACLE = "oracle"
 """Name of the row of the best hypotheses."""
+MEAN_OF_SAMPLES = "mean of samples"
+"""Name of the row of all hypotheses: the mean over lists of the mean of each list."""
+_SHARES = 720_720_000
+"""The counts of a list whose hypotheses count for one: a multiple of each number of
+hypotheses up to 16. For other numbers n the share is rounded, by n / 720,720,000.
+"""
 SIGNIFICANT = 0.05
 """The p-value below which a difference is called significant."""
 SHORT = {
@@ -174,6 +180,11 @@ class Figures:
         """The names of the systems that wrote the lists; empty for one system."""
         return self.lists.header.systems
 
+    @property
+    def baseline(self) -> str:
+        """The name of the row of the first pass."""
+        return baseline_of(self.lists.header.by_systems)
+
     def at(self, indices: Sequence[int]) -> list[ScoredText]:
         """Return one hypothesis of each list, measured.
 
@@ -223,27 +234,27 @@ class Figures:
         """The metric of the best hypotheses, in percent."""
         return self.value(self.at(self.oracle_indices()))
 
-    def value(self, choice: ScoredTexts) -> float:
-        """Return the metric of a choice, in percent."""
-        return value(self.metric, summed(choice))
+    def value(self, output: ScoredTexts) -> float:
+        """Return the metric of an output, in percent."""
+        return value(self.metric, summed(output))
 
     @cached_property
     def _keys(self) -> list[str]:
         """The key of each list by which units are ordered; it takes a moment."""
         return list(map(content_key, self.lists))
 
-    def by_unit(self, choice: ScoredTexts) -> Sequence[Counts]:
+    def by_unit(self, output: ScoredTexts) -> Sequence[Counts]:
         """Return the statistics of each unit that is exchanged or drawn
         (`PairedTest.by_unit`).
 
         Args:
-            choice: One text per list.
+            output: One text per list.
         """
-        rows = [text.counts for text in choice]
+        rows = [text.counts for text in output]
         return self.test.by_unit(self.lists, rows, self._keys)
 
     def p_value(self, first: ScoredTexts, second: ScoredTexts) -> float:
-        """Return the p-value of the difference between two choices.
+        """Return the p-value of the difference between two outputs.
 
         Args:
             first: One text per list.
@@ -254,20 +265,20 @@ class Figures:
     def row(
         self,
         name: str,
-        choice: ScoredTexts,
+        output: ScoredTexts,
         against: ScoredTexts | None = None,
         interval: bool = True,
     ) -> MeasuredRow:
-        """Return the figures of a choice.
+        """Return the figures of an output.
 
         Args:
             name: The name of the row.
-            choice: One text per list.
-            against: The choice that the p-value compares with; None for no p-value.
+            output: One text per list.
+            against: The output that the p-value compares with; None for no p-value.
             interval: Whether the row has a confidence interval.
         """
-        sums = summed(choice)
-        rows = [text.counts for text in choice]
+        sums = summed(output)
+        rows = [text.counts for text in output]
         row = MeasuredRow(
             name=name,
             metric=self.metric.name,
@@ -275,42 +286,52 @@ class Figures:
             counts=self.metric.details(sums),
         )
         if interval:
-            row.interval = confidence_interval(self.metric, self.by_unit(choice))
+            row.interval = confidence_interval(self.metric, self.by_unit(output))
         if against is not None:
-            row.p_value = self.p_value(against, choice)
+            row.p_value = self.p_value(against, output)
         if self.metric.words is not None:
             errors = self.metric.losses(np.stack(rows))
             row.wrong = int((errors > 0).sum())
+        return row
+
+    def mean_of_samples(self) -> MeasuredRow | None:
+        """Return the mean of all hypotheses, and log it, where a metric takes each text
+        as one answer; tables show the first sample alone. Each list counts once,
+        however many hypotheses it has.
+
+        Returns:
+            The row, whose counts are those of all hypotheses; None for other metrics,
+            for lists of one hypothesis, and for lists of several systems, which have
+            equal texts once.
+        """
+        have_choices = max(map(len, self.statistics)) > 1
+        if self.metric.unit != "text" or self.systems or not have_choices:
+            return None
+        means = []
+        counts = []
+        for rows in self.statistics:
+            sums = rows.sum(axis=0)
+            counts.append(sums)
+            means.append(ScoredText("", sums * (_SHARES // len(rows))))
+        row = self.row(MEAN_OF_SAMPLES, means)
+        row.counts = self.metric.details(np.sum(counts, axis=0))
+        row.wrong = None
+        interval = ""
+        if row.interval is not None:
+            interval = f" (95 % CI {interval_cell(row.interval)})"
+        log.info(
+            "%s%s of one hypothesis, as the mean of all: %.2f%s",
+            self.lists.header.prefix,
+            self.metric.name,
+            row.value,
+            interval,
+        )
         return row
 
 
 def summed(texts: ScoredTexts) -> Counts:
     """Return the statistics (k,) of a set of texts: the sum over the texts."""
     return np.asarray(np.sum([chosen.counts for chosen in texts], axis=0))
-
-
-def tell_mean_of_samples(metric: Metric, lists: Dataset) -> None:
-    """Log the mean of all hypotheses, where a metric takes each text as one answer.
-    Tables show the first sample alone.
-
-    Args:
-        metric: The metric.
-        lists: The lists.
-    """
-    referred = [nbest for nbest in lists if nbest.references]
-    if metric.unit != "text" or all(len(one.hypotheses) < 2 for one in referred):
-        return
-    means = []
-    for nbest in referred:
-        texts = [hypothesis.text for hypothesis in nbest.hypotheses]
-        rows = metric.statistics(texts, [nbest.references] * len(texts))
-        means.append(metric.values(rows).mean())
-    log.info(
-        "%s%s of one hypothesis, as the mean of all: %.2f",
-        lists.header.prefix,
-        metric.name,
-        np.mean(means),
-    )
 
 
 def sign(

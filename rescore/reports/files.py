@@ -11,12 +11,13 @@ import msgspec
 
 from rescore.decision.first_pass import class_of_records
 from rescore.errors import UserError
-from rescore.files import name_of_set, parsed, read_json
+from rescore.files import parsed, read_json
 from rescore.parts import METRICS
 from rescore.reports import former
 from rescore.reports.outputs import MeasuredOutputs, short_names
-from rescore.reports.records import CHOICES, SCHEMA, MetricResult, Record
+from rescore.reports.records import OUTPUTS, SCHEMA, MetricResult, Record
 from rescore.reports.results import Results
+from rescore.set_names import name_of_set
 from rescore.tuning.weights import OF_TEXTS
 
 
@@ -87,10 +88,10 @@ def read_each(path: Path) -> list[Record]:
     reports = read_outputs(path)
     if reports is None:
         return [read(path)]
-    return as_records(reports, name_of_set(str(path)))
+    return as_results(reports, name_of_set(str(path)))
 
 
-def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]:
+def as_results(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]:
     """Return outputs as the results of runs: the first output is the first pass.
 
     Args:
@@ -100,14 +101,14 @@ def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]
     outputs = reports[0].systems
     names = short_names([output.name for output in outputs])
     compared = range(1, len(outputs)) or range(1)
-    records = []
+    results = []
     for place in compared:
         measured = []
         for report in reports:
             result = _as_result(report, place)
             result.first_output = names[outputs[0].name]
             measured.append(result)
-        records.append(
+        results.append(
             Record(
                 utterances=outputs[0].utterances,
                 hypotheses=0,
@@ -119,8 +120,8 @@ def as_records(reports: Sequence[MeasuredOutputs], dataset: str) -> list[Record]
             )
         )
     groups = reports[0].groups
-    records[0].groups = groups.called(names) if groups is not None else None
-    return records
+    results[0].groups = groups.called(names) if groups is not None else None
+    return results
 
 
 def _as_result(report: MeasuredOutputs, place: int) -> MetricResult:
@@ -143,11 +144,11 @@ def _as_result(report: MeasuredOutputs, place: int) -> MetricResult:
         signature=report.signature,
         conditions=report.conditions,
     )
-    for choice, measured in (("first_pass", first), ("reranked", row)):
+    for output, measured in (("first_pass", first), ("reranked", row)):
         if measured.wrong is not None:
-            result.sentence_errors[choice] = measured.wrong
+            result.sentence_errors[output] = measured.wrong
         if measured.interval is not None:
-            result.intervals[choice] = measured.interval
+            result.intervals[output] = measured.interval
     return result
 
 
@@ -206,21 +207,21 @@ def _with_nan(row: Any) -> Any:
     """
     if not isinstance(row, dict):
         return row
-    figures = [row.get(choice, 0) for choice in CHOICES]
+    figures = [row.get(output, 0) for output in OUTPUTS]
     if any(figure is not None for figure in figures):
         return row
-    return row | dict.fromkeys(CHOICES, math.nan)
+    return row | dict.fromkeys(OUTPUTS, math.nan)
 
 
 def _is_complete(measured: MetricResult) -> bool:
     """Return whether all figures of a metric are finite, or all are not defined, and
     have the same counts.
     """
-    names = measured.counts.get(CHOICES[0], {}).keys()
+    names = measured.counts.get(OUTPUTS[0], {}).keys()
     is_defined = not math.isnan(measured.first_pass)
-    for choice in CHOICES:
-        if choice not in measured.counts or measured.counts[choice].keys() != names:
+    for output in OUTPUTS:
+        if output not in measured.counts or measured.counts[output].keys() != names:
             return False
-        if is_defined and not math.isfinite(getattr(measured, choice)):
+        if is_defined and not math.isfinite(getattr(measured, output)):
             return False
     return True

@@ -19,14 +19,21 @@ import numpy as np
 from msgspec import Meta
 
 from rescore.dataset import Dataset
-from rescore.errors import UserError, listed
+from rescore.errors import UserError
 from rescore.formats.id_groups import groups_of_ids
 from rescore.formats.ids import Side, paired
 from rescore.formats.text import table
 from rescore.metrics import Metric, value
 from rescore.metrics.base import Counts, text_statistics
 from rescore.metrics.cached import remembered
-from rescore.metrics.folds import SPEAKER, SPEAKERS, UNNAMED, labels_of_field
+from rescore.metrics.folds import (
+    SPEAKER,
+    SPEAKERS,
+    UNNAMED,
+    check_no_scores,
+    fields_of_lists,
+    labels_of_field,
+)
 from rescore.parts import STYLES
 from rescore.reports.markup import html
 from rescore.styles import figure
@@ -110,19 +117,15 @@ def labels(by: str, lists: Dataset) -> list[str]:
     ids = [nbest.id for nbest in lists]
     if isfile(by):  # noqa: PTH113 (pathlib raises an error for a long expression)
         return _of_file(by, ids)
-    if any(by in nbest.column_names for nbest in lists):
-        raise UserError(
-            f"--by {by}: {by} was read as a column of scores, as it has numbers; give"
-            " --by FILE, a file with an id and its group in each line"
-        )
+    of_file = "give --by FILE, a file with an id and its group in each line"
+    check_no_scores(by, lists, "--by", of_file)
     if by == SPEAKERS:
         return groups_of_ids(ids, SPEAKER, "--by speaker")
     if _NAME.fullmatch(by):
-        present = sorted({name for nbest in lists for name in nbest.fields})
         raise UserError(
-            f"--by {by}: no list has this field (found:"
-            f" {listed(present, room=100) or 'none'}); give a field, or a regular"
-            " expression whose first group is a part of the id, such as '^(.+?)-'"
+            f"--by {by}: no list has this field (found: {fields_of_lists(lists)}); give"
+            " a field, or a regular expression whose first group is a part of the id,"
+            " such as '^(.+?)-'"
         )
     return groups_of_ids(ids, by, f"--by {by}", needs_group=True)
 

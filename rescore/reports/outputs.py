@@ -16,7 +16,7 @@ from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
 from rescore.files import distinct, distinct_in_each
 from rescore.formats.ids import Pairing, Side, paired, some
-from rescore.formats.pairs import paired_outputs
+from rescore.formats.pairs import paired_outputs, tell_numbered
 from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
 from rescore.metrics.texts import warn_of_texts
@@ -29,7 +29,6 @@ from rescore.reports.figures import (
     MeasuredRow,
     sign,
     signed,
-    tell_mean_of_samples,
 )
 from rescore.reports.groups import Groups, grouped, render
 from rescore.signature import Conditions, Signature, number_of
@@ -66,6 +65,8 @@ class Output:
     """Two-sided, of the difference to the first output."""
     sentence_errors: int | None = None
     """Utterances with an error; for error rates only."""
+    mean_of_samples: MeasuredRow | None = None
+    """The mean of all hypotheses, where a metric takes each text as one answer."""
 
     @classmethod
     def of(cls, row: MeasuredRow, utterances: int, oracle: float | None) -> Output:
@@ -177,7 +178,6 @@ def compare_outputs(
     base, base_lists = outputs[0]
     for _, lists in outputs:
         warn_of_texts(metric, lists)
-        tell_mean_of_samples(metric, lists)
     have_choices = [
         any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs
     ]
@@ -196,10 +196,12 @@ def compare_outputs(
         own = figures.of(texts)
         oracle = figures.oracle if has_choices else None
         row = figures.row(name, own, first)
-        measured.append(Output.of(row, len(base_lists), oracle))
+        output = Output.of(row, len(base_lists), oracle)
+        output.mean_of_samples = figures.mean_of_samples()
+        measured.append(output)
         first = first or own
     if used is not None:
-        warn_of_few(test, metric, base_lists)
+        warn_of_few_units(test, metric, base_lists)
     groups = None
     if by is not None:
         groups = grouped(by, [metric], base_lists, texts_of_output)
@@ -246,7 +248,7 @@ def output_details(
     return details(metric, lists, before, after)
 
 
-def warn_of_few(test: PairedTest, metric: Metric, lists: Dataset) -> None:
+def warn_of_few_units(test: PairedTest, metric: Metric, lists: Dataset) -> None:
     """Say so where there are too few units for a low p-value."""
     number = len(test.by_unit(lists, [np.zeros(1, dtype=np.int64)] * len(lists)))
     if number >= FEWEST or not getattr(TESTS[test.name], "exchanges", False):
@@ -306,6 +308,8 @@ def _pairing(name: str, lists: Dataset, base: str, base_lists: Dataset) -> Pairi
     """
     pairing = paired_outputs(base_lists, lists, (base, name))
     if pairing is not None:
+        if pairing.is_by_number:
+            tell_numbered([base, name])
         return pairing
     ours = Side([nbest.id for nbest in base_lists], base)
     return paired(ours, Side([nbest.id for nbest in lists], name))
@@ -375,7 +379,7 @@ def _not_the_same(
     )
 
 
-def record_of(every: Sequence[MeasuredOutputs]) -> Any:
+def report_of(every: Sequence[MeasuredOutputs]) -> Any:
     """Return what JSON has of outputs: one object; of several metrics a list of
     objects.
 

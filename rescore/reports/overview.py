@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from rescore.errors import UserError
-from rescore.files import name_of_set
+from rescore.metrics.significance import SAMPLES
 from rescore.parts import STYLES
 from rescore.reports import groups
 from rescore.reports.figures import (
@@ -31,6 +31,7 @@ from rescore.reports.markup import (
     signature_lines,
 )
 from rescore.reports.records import MetricResult, Record
+from rescore.set_names import name_of_set
 from rescore.styles import figure, marked_worse, one_line, p_value
 
 LAYOUTS = ("espnet", "paper")
@@ -43,7 +44,7 @@ ERROR_HEAD = ["dataset", "Snt", "Wrd", "Corr", "Sub", "Del", "Ins", "Err", "S.Er
 """The head line of error rates in the layout `espnet`."""
 
 
-INTERVALS = "in brackets 95 % confidence intervals, by bootstrap"
+INTERVALS = f"in brackets 95 % confidence intervals, by bootstrap ({SAMPLES:,} samples)"
 """What the figures in brackets are."""
 
 
@@ -193,6 +194,15 @@ def _unused_models(results: Sequence[Record]) -> Iterator[str]:
             )
 
 
+def without_systems(results: Sequence[Record]) -> list[Record]:
+    """Return the results without the rows of several systems."""
+    kept = []
+    for run in results:
+        metrics = [replace(figures, systems=[]) for figures in run.metrics]
+        kept.append(replace(run, metrics=metrics))
+    return kept
+
+
 def with_dev(results: Sequence[Record]) -> Iterator[Record]:
     """Yield the results, each of them after the results on its dev lists; these once,
     where several results have the same.
@@ -333,8 +343,8 @@ def paper(results: Sequence[Record], shown: Shown, marked: bool) -> list[list[st
     """Return the cells of a table with a row for each method and a column for each test
     set and metric.
 
-    The first pass and the oracle stand on top. The best figure of each set, apart from
-    the oracle, is a `BestCell`.
+    The systems whose lists were combined, the first pass and the oracle stand on top.
+    The best figure of each set, apart from the oracle, is a `BestCell`.
     A marked figure has one of `MARKS` if it differs significantly from the first pass,
     and `worse` if it is worse then.
 
@@ -355,7 +365,7 @@ def paper(results: Sequence[Record], shown: Shown, marked: bool) -> list[list[st
             columns[column] = figures.higher_is_better
             mark = marked_worse(_mark(figures.p_value), figures.is_worse)
             mark_of[str(run.system), column] = mark
-    top = _baselines(results)
+    top = [*_names_of_systems(results).values(), *_baselines(results)]
     if shown.oracle is not False and _has_oracle(results):
         top.append(ORACLE)
     systems = dict.fromkeys(str(run.system) for run in results)
@@ -404,6 +414,7 @@ def _column(run: Record, figures: MetricResult) -> str:
 def _figures_by_method(results: Sequence[Record]) -> dict[tuple[str, str], float]:
     """Return the figure of each method in each column."""
     figure_of: dict[tuple[str, str], float] = {}
+    names = _names_of_systems(results)
     for run in results:
         for figures in run.metrics:
             column = _column(run, figures)
@@ -412,6 +423,7 @@ def _figures_by_method(results: Sequence[Record]) -> dict[tuple[str, str], float
                 (ORACLE, figures.oracle),
                 (str(run.system), figures.reranked),
             ]
+            of_run += [(names[row.name], row.value) for row in figures.systems]
             for method, value in of_run:
                 known = figure_of.setdefault((method, column), value)
                 are_undefined = math.isnan(known) and math.isnan(value)
@@ -431,14 +443,33 @@ def _intervals_by_method(
     one, in brackets.
     """
     marks: dict[tuple[str, str], str] = {}
+    names = _names_of_systems(results)
     for run in results:
         for figures in run.metrics:
-            names = {"first_pass": figures.baseline, "reranked": str(run.system)}
-            for choice, method in names.items():
-                if choice in figures.intervals:
-                    interval = interval_cell(figures.intervals[choice])
-                    marks[method, _column(run, figures)] = f" ({interval})"
+            intervals = {
+                figures.baseline: figures.intervals.get("first_pass"),
+                str(run.system): figures.intervals.get("reranked"),
+            }
+            intervals |= {names[row.name]: row.interval for row in figures.systems}
+            for method, interval in intervals.items():
+                if interval is not None:
+                    mark = f" ({interval_cell(interval)})"
+                    marks[method, _column(run, figures)] = mark
     return marks
+
+
+def _names_of_systems(results: Sequence[Record]) -> dict[str, str]:
+    """Return the name of the row of each system whose lists were combined: its own
+    name, or `NAME alone` where another row has this name.
+    """
+    others = {ORACLE, *_baselines(results), *(str(run.system) for run in results)}
+    names = {}
+    for run in results:
+        for figures in run.metrics:
+            for row in figures.systems:
+                is_taken = row.name in others
+                names[row.name] = f"{row.name} alone" if is_taken else row.name
+    return names
 
 
 def _has_oracle(results: Sequence[Record]) -> bool:

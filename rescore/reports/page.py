@@ -62,7 +62,7 @@ def page(
     Raises:
         UserError: No list has a reference.
     """
-    if not any(nbest.references for nbest in lists):
+    if not lists.has_references:
         raise UserError("an HTML report needs references; give --ref FILE")
     columns = lists.score_names
     first = first_pass(lists).texts

@@ -30,7 +30,7 @@ def rate(text: str) -> Any:
     return Meta(description=text, extra_json_schema={"type": ["number", "null"]})
 
 
-CHOICES = ("first_pass", "oracle", "reranked")
+OUTPUTS = ("first_pass", "oracle", "reranked")
 """What is measured of each list: the first pass's best, the best of all, and the text
 that was chosen.
 """
@@ -95,6 +95,13 @@ class MetricResult:
             " oracle."
         ),
     ] = None
+    mean_of_samples: Annotated[
+        MeasuredRow | None,
+        described(
+            "The mean of all hypotheses, where a metric takes each text as one answer"
+            " (exact)."
+        ),
+    ] = None
     best_system: Annotated[
         MeasuredRow | None,
         described(
@@ -142,24 +149,31 @@ class MetricResult:
         """The first pass as tables name it; of outputs it is the first output."""
         if self.first_output is not None:
             return self.first_output
-        return baseline_of(self.best_system is not None)
+        return baseline_of(self.shows_systems)
+
+    @property
+    def alone(self) -> str:
+        """The chosen texts as tables name them where no model and no rule decides: by
+        the votes of several systems, else by the first pass.
+        """
+        return self.votes or self.baseline
 
     @property
     def shows_systems(self) -> bool:
         """Whether the figures have rows of several systems."""
         return self.votes is not None
 
-    def row(self, choice: str) -> MeasuredRow:
-        """One of `CHOICES`."""
+    def row(self, output: str) -> MeasuredRow:
+        """One of `OUTPUTS`."""
         return MeasuredRow(
-            name=self.baseline if choice == "first_pass" else choice,
+            name=self.baseline if output == "first_pass" else output,
             metric=self.metric,
-            value=getattr(self, choice),
-            counts=self.counts[choice],
-            interval=self.intervals.get(choice),
-            p_value=self.p_value if choice == "reranked" else None,
+            value=getattr(self, output),
+            counts=self.counts[output],
+            interval=self.intervals.get(output),
+            p_value=self.p_value if output == "reranked" else None,
             signature=self.signature,
-            wrong=self.sentence_errors.get(choice),
+            wrong=self.sentence_errors.get(output),
         )
 
 

@@ -26,11 +26,10 @@ from rescore.reports.figures import (
     Figures,
     Shown,
     sign,
-    tell_mean_of_samples,
 )
 from rescore.reports.groups import as_html, grouped, reference_words
 from rescore.reports.markup import as_frame, checked_name, html, write_json
-from rescore.reports.outputs import warn_of_few
+from rescore.reports.outputs import warn_of_few_units
 from rescore.reports.overview import render_overview
 from rescore.reports.records import MetricResult, Record
 from rescore.reports.summary import cells, render
@@ -156,7 +155,7 @@ def evaluate(
     has_folds = decided.in_folds is not None
     if not has_folds:
         weights = replace(weights, tuning=weights.tuning.of_all)
-    if not any(nbest.references for nbest in lists):
+    if not lists.has_references:
         metrics = ()
     metric = metrics[0] if metrics else None
     results = Results(
@@ -167,7 +166,6 @@ def evaluate(
         on_tuning_lists=not has_folds and weights.tuning.is_on(lists),
         signature=str(sign(metric, lists, weights, test, objective, has_folds)),
         changed=_changed(first_pass, decided.texts),
-        system=system_name(weights, weights.decision.name),
     )
 
     def rows() -> list[dict[str, Any]]:
@@ -184,11 +182,13 @@ def evaluate(
         results.metrics.append(
             figures_of(each, lists, first_pass, decided.texts, signature, test, beside)
         )
+    alone = results.main.alone if results.main else results.baseline
+    results.system = system_name(weights, weights.decision.name, alone)
     if by is not None and metrics:
         outputs = {results.baseline: first_pass, "reranked": decided.texts}
         results.groups = grouped(by, metrics, lists, outputs)
     if test is not None and metrics:
-        warn_of_few(test, metrics[0], lists)
+        warn_of_few_units(test, metrics[0], lists)
     results.unboosted = _unboosted(metrics, decided)
     if has_folds and results.main:
         results.choice = _held_out(weights, results.main)
@@ -247,12 +247,17 @@ def _reference_words(measured: MetricResult, lists: Dataset) -> int:
     return int(words)
 
 
-def system_name(weights: Weights, decision: str) -> str:
+def system_name(weights: Weights, decision: str, alone: str = FIRST) -> str:
     """Return the method as tables name it: the models that have a weight, and the
     decision, such as `tta-small, MBR`.
 
     A model of negative weight is subtracted. Where nothing else is the method, models
     of weight 0 are named, or bonuses.
+
+    Args:
+        weights: The weights.
+        decision: The name of the decision.
+        alone: The name of the method where none of these decides.
     """
     models = used_models(weights)
     if not models and decision == BEST:
@@ -267,7 +272,7 @@ def system_name(weights: Weights, decision: str) -> str:
         added = [f"{unit} bonus" for unit in bonuses]
         phrase = " + ".join(added)
     parts = [phrase.strip(), decision_title(decision)]
-    return ", ".join(filter(None, parts)) or FIRST
+    return ", ".join(filter(None, parts)) or alone
 
 
 def decision_title(decision: str) -> str:
@@ -296,7 +301,6 @@ def figures_of(
         beside: Adds the rows of several systems; None for lists of one system.
     """
     warn_of_texts(metric, lists)
-    tell_mean_of_samples(metric, lists)
     figures = Figures(metric, lists, test)
     chosen = figures.of(texts)
     first = figures.of(first_pass)
@@ -304,7 +308,7 @@ def figures_of(
     best = figures.oracle_indices()
     best_own = figures.oracle_indices(own=True)
     rows = {
-        "first_pass": figures.row(FIRST, first),
+        "first_pass": figures.row(figures.baseline, first),
         "oracle": figures.row(ORACLE, figures.at(best), interval=False),
         "reranked": figures.row("reranked", chosen, first if changed else None),
     }
@@ -324,6 +328,7 @@ def figures_of(
         signature=str(signature),
         conditions=signature.conditions,
         own_oracle=own_oracle,
+        mean_of_samples=figures.mean_of_samples(),
     )
     if beside is not None:
         beside.add_to(result, figures, chosen)

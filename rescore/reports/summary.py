@@ -22,6 +22,7 @@ from rescore.tuning.phrases import (
     named_weights,
     notes,
     why_zero,
+    why_zero_at_scale_0,
 )
 from rescore.tuning.record import ALL_LISTS, Tuning
 from rescore.tuning.weights import Weights
@@ -114,7 +115,7 @@ def worse(
     if is_objective:
         advice = (
             "the weights were tuned for it, so dev and test disagree; tune on lists"
-            " like the test lists"
+            " like the test lists, whose references no model has read in training"
         )
     elif is_first:
         advice = (
@@ -315,7 +316,12 @@ def why_all_zero(
     tuned_weights = {weight for name, weight in weights.items() if name != FIRST_PASS}
     unproven = tuning.unproven
     was_kept = unproven is not None and unproven.held_out
-    if was_kept or tuned_weights == {0.0}:
+    if not was_kept and tuned_weights != {0.0}:
+        return
+    columns = score_columns(weights)
+    if columns and choice.decision.scale == 0:
+        yield why_zero_at_scale_0(columns)
+    else:
         yield why_zero(
             unproven,
             metric,
@@ -323,5 +329,6 @@ def why_all_zero(
             ALL_LISTS if tuning.of_folds else tuning.name,
             choice.decision.name,
             another_lm(counts, weights, tuning.columns),
-            score_columns(weights),
+            columns,
+            choice.mixture is not None,
         )

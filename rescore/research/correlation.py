@@ -92,12 +92,14 @@ class CorrelationReport:
     """
     spearman: dict[str, float]
     """The same of ranks."""
+    baseline: str = FIRST
+    """The first pass as tables name it."""
 
     def cells(self) -> list[list[str]]:
         """Return a row for each model, then the correlations over models."""
         head = ["", self.metric, "PPL/token", "mean", "median"]
         head += ["r with errors", "95 % CI", "r with length"]
-        rows = [head, [FIRST, figure(self.first_pass), *[""] * 6]]
+        rows = [head, [self.baseline, figure(self.first_pass), *[""] * 6]]
         for model in self.models:
             row = [model.lm]
             row.append(figure(model.error_rate))
@@ -205,6 +207,7 @@ def measure(
         models=models,
         pearson=_over_models(known, pearson),
         spearman=_over_models(known, spearman),
+        baseline=figures.baseline,
     )
 
 

@@ -23,7 +23,7 @@ from rescore.metrics.normalise import Normaliser
 from rescore.metrics.texts import warn_of_texts
 from rescore.pipeline import decide_stream
 from rescore.plan import resolve
-from rescore.reports.figures import FIRST, sign
+from rescore.reports.figures import baseline_of, sign
 from rescore.reports.outputs import in_order
 from rescore.research.chart import Chart, Series
 from rescore.tuning import FIRST_PASS_ALONE, OF_TEXTS, Weights
@@ -184,7 +184,7 @@ def compare_weights(
     metric = resolve(config, lists, weights=next(iter(weights.values()))).metric
     words_of(metric)
     warn_of_texts(metric, lists)
-    outputs = [_first_pass(FIRST, metric, lists)]
+    outputs = [_first_pass(baseline_of(lists.header.by_systems), metric, lists)]
     for name, own in weights.items():
         plan = resolve(config, lists, weights=own)
         texts = [text for _, text in decide_stream(plan, plan.weights, lists)]

@@ -62,7 +62,7 @@ class TokenVectors(NamedTuple):
     """(tokens, d)."""
 
 
-class Part(NamedTuple):
+class SentenceWindow(NamedTuple):
     """A window of a sentence, and the tokens whose vectors are taken from it.
 
     The numbers of tokens count from the beginning of the sentence.
@@ -268,43 +268,43 @@ class Embedder:
         before = network.before
         after = [] if lm.behind else network.after
         frame = len(before) + len(after)
-        parts = _parts(sentences, network.positions - frame)
+        every = _windows(sentences, network.positions - frame)
         pieces: dict[int, dict[int, Tensor]] = {}
         for batch in batches(
-            parts, lambda part: part.size + frame, network.batch_tokens
+            every, lambda window: window.size + frame, network.batch_tokens
         ):
             sequences = []
-            for part in batch:
-                ids = sentences[part.sentence].ids[part.start : part.stop]
+            for window in batch:
+                ids = sentences[window.sentence].ids[window.start : window.stop]
                 if lm.backwards:
                     ids = ids[::-1]
                 sequences.append([*before, *ids, *after])
             rows = self._of_positions(lm, *padded(sequences, network.pad)).cpu()
-            for row, part in zip(rows, batch, strict=True):
-                piece = self._kept(lm, row, part)
+            for row, window in zip(rows, batch, strict=True):
+                piece = self._kept(lm, row, window)
                 if special:
-                    length = len(sentences[part.sentence].ids)
-                    piece = _with_special(lm, row, part, length, piece)
+                    length = len(sentences[window.sentence].ids)
+                    piece = _with_special(lm, row, window, length, piece)
                 # A copy, which does not keep the row of all windows in memory.
-                pieces.setdefault(part.sentence, {})[part.start] = piece.clone()
+                pieces.setdefault(window.sentence, {})[window.start] = piece.clone()
         for number, of_sentence in pieces.items():
             in_order = [of_sentence[start] for start in sorted(of_sentence)]
             yield number, torch.cat(in_order)
 
-    def _kept(self, lm: NetworkScorer, row: Tensor, part: Part) -> Tensor:
+    def _kept(self, lm: NetworkScorer, row: Tensor, window: SentenceWindow) -> Tensor:
         """Return the vectors of the tokens that are kept of a window, in the order of
         the sentence, from the vectors (n, d) of its sequence.
         """
         first = len(lm.network.before)
         if self.options.kind == "context":
             first -= lm.behind
-        vectors = row[max(first, 0) : first + part.size]
+        vectors = row[max(first, 0) : first + window.size]
         if lm.backwards:
             vectors = vectors.flip(0)
         # Without [BOS], nothing predicts the first token of a causal model.
-        missing = part.size - len(vectors)
-        begin = max(part.first - part.start - missing, 0)
-        return vectors[begin : part.last - part.start - missing]
+        missing = window.size - len(vectors)
+        begin = max(window.first - window.start - missing, 0)
+        return vectors[begin : window.last - window.start - missing]
 
     def _masked(
         self, lm: NetworkScorer, sentences: Sequence[Encoded]
@@ -328,17 +328,17 @@ class Embedder:
                     yield number, torch.stack(in_order)
 
 
-def _parts(sentences: Sequence[Encoded], room: int) -> list[Part]:
+def _windows(sentences: Sequence[Encoded], room: int) -> list[SentenceWindow]:
     """Return windows of sentences, at most `room` tokens long, the shortest first."""
-    parts = []
+    every = []
     for number, sentence in enumerate(sentences):
-        for window in windows(len(sentence.ids), room):
-            parts.append(Part(number, *window))
-    return sorted(parts, key=lambda part: part.size)
+        for places in windows(len(sentence.ids), room):
+            every.append(SentenceWindow(number, *places))
+    return sorted(every, key=lambda window: window.size)
 
 
 def _with_special(
-    lm: NetworkScorer, row: Tensor, part: Part, length: int, kept: Tensor
+    lm: NetworkScorer, row: Tensor, window: SentenceWindow, length: int, kept: Tensor
 ) -> Tensor:
     """Return the vectors kept of a window, with those of the special tokens around the
     sentence.
@@ -346,16 +346,16 @@ def _with_special(
     Args:
         lm: The model.
         row: The vectors (n, d) of the window's sequence.
-        part: The window.
+        window: The window.
         length: Tokens of the sentence.
         kept: The vectors kept of the window.
     """
     begin = len(lm.network.before)
-    end = begin + part.size
+    end = begin + window.size
     joined = [kept]
-    if part.start == 0:
+    if window.start == 0:
         joined.insert(0, row[:begin])
-    if part.stop == length:
+    if window.stop == length:
         joined.append(row[end : end + len(lm.network.after)])
     return torch.cat(joined)
 

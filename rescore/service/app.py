@@ -183,13 +183,13 @@ class Batcher:
         for job, lists in zip(batch, scored, strict=True):
             try:
                 answers = self._rescorer.decide(lists)
-                records = [as_record(self._rescorer, answer) for answer in answers]
-                job.answer.set_result(records)
+                answered = [as_native(self._rescorer, answer) for answer in answers]
+                job.answer.set_result(answered)
             except Exception as error:
                 job.answer.set_exception(error)
 
 
-def as_record(rescorer: Rescorer, answer: Answer) -> dict[str, Any]:
+def as_native(rescorer: Rescorer, answer: Answer) -> dict[str, Any]:
     """Return the answer about a list as a line of native JSON Lines.
 
     JSON has no infinity: a score of minus infinity is null.
@@ -200,8 +200,8 @@ def as_record(rescorer: Rescorer, answer: Answer) -> dict[str, Any]:
     """
     hypotheses = [replace(one, combined=None) for one in answer.nbest.hypotheses]
     nbest = replace(answer.nbest, hypotheses=hypotheses, audio=None)
-    record = {"text": answer.text, **as_json(nbest)}
-    for entry, total in zip(record["hyps"], answer.totals, strict=True):
+    values = {"text": answer.text, **as_json(nbest)}
+    for entry, total in zip(values["hyps"], answer.totals, strict=True):
         entry["total"] = _finite(total)
         if "score" in entry:
             entry["score"] = _finite(entry["score"])
@@ -212,8 +212,8 @@ def as_record(rescorer: Rescorer, answer: Answer) -> dict[str, Any]:
     words = []
     for word in rescorer.confidences(answer):
         words.append({"word": word.text, key: round(word.confidence, 4)})
-    record["words"] = words
-    return record
+    values["words"] = words
+    return values
 
 
 def _finite(score: float) -> float | None:

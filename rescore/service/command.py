@@ -14,6 +14,7 @@ from rescore.config import RunConfig
 from rescore.dataset import NO_LISTS
 from rescore.errors import UserError, installed_by
 from rescore.options import Declared, option
+from rescore.service.health import HOST, PORT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,8 +23,8 @@ class ServiceOptions(Declared):
 
     common = True
 
-    host: str = option("127.0.0.1", "Address to listen on.", metavar="ADDRESS")
-    port: int = option(8000, "Port; 0 chooses a free port.", low=0, high=65535)
+    host: str = option(HOST, "Address to listen on.", metavar="ADDRESS")
+    port: int = option(PORT, "Port; 0 chooses a free port.", low=0, high=65535)
     body: int = option(
         1 << 20, "Largest size of a request.", "--max-body", metavar="BYTES", low=1
     )

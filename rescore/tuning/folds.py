@@ -105,7 +105,7 @@ class HeldOut:
     """
 
 
-def harmless(
+def judged_by_folds(
     folds: Folds,
     metric: Metric,
     lists: Dataset,

@@ -24,7 +24,6 @@ from rescore.dataset import FEWEST, Dataset
 from rescore.decision import Decision
 from rescore.decision.first_pass import class_of_records
 from rescore.errors import UserError, counted
-from rescore.formats.first_pass import is_by_order
 from rescore.metrics.base import Metric, list_statistics
 from rescore.nbest import Header, NbestList, expansion_columns
 
@@ -159,7 +158,7 @@ def tell_order(decision: Decision, lists: Dataset) -> None:
         decision: The decision.
         lists: The lists.
     """
-    if decision.uses_posteriors and lists and all(map(is_by_order, lists)):
+    if decision.uses_posteriors and lists.is_order_only:
         log.info(
             "--decide %s counts the order of the hypotheses; for samples, which have no"
             " order, give --scale 0",

@@ -21,7 +21,7 @@ from rescore.decision.first_pass import class_of_records
 from rescore.errors import counted, listed
 from rescore.parts import BEST, FEATURES
 from rescore.tuning.components import Fit, ToolkitScore
-from rescore.tuning.record import ERRORS, TriedAlone, Unproven
+from rescore.tuning.record import STANDARD_ERRORS, TriedAlone, Unproven
 
 DELETING = 10
 """The number of deletions for each insertion from which on a word bonus is advised."""
@@ -172,6 +172,10 @@ MORE_LISTS = "tune on more lists"
 BEST_ON_DEV = f"{MORE_LISTS}, or take the best weights on dev with --no-bagging"
 
 
+ANOTHER_SCALE = "leave out --scale to tune it, or give a scale above 0"
+"""What to do at scale 0, where all hypotheses count alike, whatever their scores."""
+
+
 def another_lm(
     counts: Mapping[str, float],
     weights: Mapping[str, float],
@@ -202,6 +206,19 @@ def another_lm(
     )
 
 
+def why_zero_at_scale_0(columns: Sequence[str]) -> str:
+    """Return one sentence that says why no column can help at scale 0, and what to do.
+
+    Args:
+        columns: The columns whose weights were tuned.
+    """
+    weights = "the weights are 0" if len(columns) > 1 else "the weight is 0"
+    return (
+        f"{weights}: at scale 0 all hypotheses count alike, so {listed(columns)} cannot"
+        f" help; {ANOTHER_SCALE}"
+    )
+
+
 def why_zero(
     unproven: Unproven | None,
     metric: str,
@@ -210,6 +227,7 @@ def why_zero(
     decision: str = BEST,
     instead: str = "another LM",
     columns: Sequence[str] = (),
+    by_systems: bool = False,
 ) -> str:
     """Return one sentence that says why all weights are 0 and what to do.
 
@@ -223,11 +241,12 @@ def why_zero(
         instead: What to try, as `another_lm` returns it; empty for columns that are not
             of language models.
         columns: The columns whose weights were tuned; none for those of a model.
+        by_systems: Whether several systems make the first pass.
     """
     alone = "the first pass"
     if decision != BEST:
         alone = f"{decision} of the first-pass scores alone"
-    if unproven is not None and unproven.voted:
+    if by_systems:
         alone = f"{class_of_records().subject} alone"
     no_help = f"the weight is 0, {listed(columns) or 'the LM'} does not help"
     if len(columns) > 1:
@@ -258,7 +277,7 @@ def why_zero(
     if gain <= 0:
         advice = try_other if instead else BEST_ON_DEV
         return f"{no_help}: {figures}{closest}; {advice}"
-    if unproven.errors > ERRORS:
+    if unproven.errors > STANDARD_ERRORS:
         error = (unproven.high - gain) / unproven.errors
         return (
             f"the weights are 0: {figures}; the gain of {gain:.2f} points is"

@@ -106,7 +106,7 @@ def _signed_value(value: Any) -> str:
     return "+".join(value)
 
 
-ERRORS = 2.0
+STANDARD_ERRORS = 2.0
 """Standard errors that a gain has to exceed in all tests: of all columns against the
 first pass, of one column beside the others, and of hypotheses with new words. A gain
 that is the largest of many has to exceed more (`search.errors_of_sum`,
@@ -154,14 +154,12 @@ class Unproven:
     """The metric of the decision with first-pass scores alone, in percent: the value
     that the gain is over.
     """
-    errors: float = ERRORS
+    errors: float = STANDARD_ERRORS
     """The standard errors between the gain and each end of the interval: 2, and more
     for the gain by several columns.
     """
     model_alone: TriedAlone | None = None
     """The best of the models that were tried alone; None if there is one column."""
-    voted: bool = False
-    """Whether several systems made the first-pass scores together."""
     held_out: bool = False
     """Whether the figures are of held-out folds, each decided with its own weights."""
     emptied: int = 0

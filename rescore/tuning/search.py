@@ -24,7 +24,7 @@ from rescore.tuning import pattern
 from rescore.tuning.climb import climb
 from rescore.tuning.line import Floats, Indices, best_interval
 from rescore.tuning.objective import TuningObjective
-from rescore.tuning.record import ERRORS, TriedAlone
+from rescore.tuning.record import STANDARD_ERRORS, TriedAlone
 
 SEED = 12345
 """Seed of all resampling."""
@@ -391,23 +391,23 @@ def errors_of_sum(number: int) -> float:
     Args:
         number: Number of columns that are tuned together.
     """
-    return ERRORS + math.sqrt(max(1, number)) - 1
+    return STANDARD_ERRORS + math.sqrt(max(1, number)) - 1
 
 
 def errors_of_best(number: int) -> float:
     """Return the standard errors that the largest of several gains has to exceed.
 
     By chance, one of these gains exceeds this number with a probability of `CHANCE` at
-    most (Bonferroni). The number is never below `ERRORS`.
+    most (Bonferroni). The number is never below `STANDARD_ERRORS`.
 
     Args:
         number: Number of columns that are tried alone.
     """
-    return max(ERRORS, -NormalDist().inv_cdf(CHANCE / max(1, number)))
+    return max(STANDARD_ERRORS, -NormalDist().inv_cdf(CHANCE / max(1, number)))
 
 
 def significantly_better(
-    metric: Metric, ours: Counts, theirs: Counts, errors: float = ERRORS
+    metric: Metric, ours: Counts, theirs: Counts, errors: float = STANDARD_ERRORS
 ) -> bool:
     """Return whether choices are better than others and their `gain_interval` lies
     above 0.
@@ -424,7 +424,7 @@ def significantly_better(
 
 
 def gain_interval(
-    metric: Metric, ours: Counts, theirs: Counts, errors: float = ERRORS
+    metric: Metric, ours: Counts, theirs: Counts, errors: float = STANDARD_ERRORS
 ) -> tuple[float, float]:
     """Return the gain of choices over others, less and plus some standard errors.
 

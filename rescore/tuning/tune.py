@@ -17,7 +17,6 @@ from rescore.decision import Choice, Decision, combine
 from rescore.decision.choice import candidates
 from rescore.decision.first_pass import FirstPass
 from rescore.errors import UserError
-from rescore.formats.first_pass import is_by_order
 from rescore.metrics.base import (
     Counts,
     Metric,
@@ -33,7 +32,7 @@ from rescore.tuning import pattern
 from rescore.tuning.components import toolkit_score
 from rescore.tuning.line import Floats
 from rescore.tuning.objective import TuningObjective, by_content
-from rescore.tuning.record import ERRORS, Tuning, TuningOptions, Unproven
+from rescore.tuning.record import STANDARD_ERRORS, Tuning, TuningOptions, Unproven
 from rescore.tuning.scale import tune_scale
 from rescore.tuning.search import (
     Optimum,
@@ -127,8 +126,7 @@ def _warn_of_order(weights: Weights, lists: Dataset) -> None:
     columns = weights.score_columns
     if weights.tuning.held_out or not columns or any(map(weights.weighs, columns)):
         return
-    have_choices = any(len(nbest.hypotheses) > 1 for nbest in lists)
-    if have_choices and all(map(is_by_order, lists)):
+    if lists.is_order_only:
         log.warning(
             "the lists have no scores, and their order stands for scores: this may be"
             " why the weight is 0; write the scores of the recogniser into the lists"
@@ -271,12 +269,12 @@ class Tuner:
         self.tuning = tuning
         self.mixture = mixture
         self._is_first = is_first
-        self.models = [name for name in columns if name not in options.negative]
+        self.shares = [name for name in columns if name not in options.negative]
         """Columns whose weights lie between 0 and 1."""
         self.free = [*options.bonuses, *options.negative]
         """Columns whose weights have no bounds."""
         self.given = options.given
-        self.names = [*self.models, *self.free]
+        self.names = [*self.shares, *self.free]
         """All columns that are tuned."""
         self.ordered = [*columns, *options.bonuses, *self.given]
         """The columns in the order in which they were named."""
@@ -520,10 +518,10 @@ class Tuner:
         """Return the fit with the interval in which its weight is equally good, if the
         best score has a single weight.
         """
-        is_single = len(self.models) == 1 and not self.free
+        is_single = len(self.shares) == 1 and not self.free
         if not is_single or not self.options.decision.is_best:
             return fit
-        (name,) = self.models
+        (name,) = self.shares
         objective = best.objective
         ends = []
         for share in same(objective, float(best.point[1])):
@@ -596,7 +594,7 @@ class Tuner:
             return None
         named = {}
         for name, weight in weights.items():
-            if name in self.models or (name in self.free and weight):
+            if name in self.shares or (name in self.free and weight):
                 named[name] = weight
         errors = errors_of_sum(number)
         low, high = gain_interval(self.metric, trial.chosen, alone, errors)
@@ -608,7 +606,6 @@ class Tuner:
             high,
             before,
             errors,
-            voted=self.mixture is not None,
             emptied=self._emptied(trial),
         )
 
@@ -632,7 +629,7 @@ class Tuner:
         """Return the weights in the order in which their columns were named, the first
         pass first.
         """
-        lm = {name: weights.get(name, 0.0) for name in self.models}
+        lm = {name: weights.get(name, 0.0) for name in self.shares}
         bonuses = {name: weights[name] for name in self.free if name in weights}
         result = Weights.interpolation(lm, self.tuning, bonuses | self.given)
         ordered = {}
@@ -641,7 +638,9 @@ class Tuner:
                 ordered[name] = result.weights[name]
         return replace(result, weights=ordered, excluded=excluded)
 
-    def _better(self, ours: Counts, theirs: Counts, errors: float = ERRORS) -> bool:
+    def _better(
+        self, ours: Counts, theirs: Counts, errors: float = STANDARD_ERRORS
+    ) -> bool:
         """Return whether choices (lists, k) are better than others: by more than some
         standard errors, or on these very lists with --no-bagging.
         """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rescore.asr.documents import Replacement, kind_of, parts, replaced
+from rescore.asr.documents import Replacement, kind_of, passages, replaced
 from rescore.errors import UserError
 from rescore.formats.source import Source
 
@@ -43,10 +43,10 @@ def document(folder: Path, text: str) -> Source:
 def written(source: Source, kind: str, old: str = "", new: str = "") -> str:
     """The document, with a text replaced at its first place in each text."""
     pieces = []
-    for part in parts(source, kind):
-        at = part.text.text.find(old) if part.text and old else -1
+    for passage in passages(source, kind):
+        at = passage.text.text.find(old) if passage.text and old else -1
         pieces.append(
-            part.render([Replacement(at, at + len(old), new)] if at >= 0 else [])
+            passage.render([Replacement(at, at + len(old), new)] if at >= 0 else [])
         )
     return "".join(pieces)
 
@@ -72,8 +72,8 @@ def test_ids_and_recordings(tmp_path: Path) -> None:
     for kind in ("kaldi", "trn", "plain"):
         texts = [
             text
-            for part in parts(document(tmp_path, DOCUMENTS[kind]), kind)
-            if (text := part.text)
+            for passage in passages(document(tmp_path, DOCUMENTS[kind]), kind)
+            if (text := passage.text)
         ]
         names[kind] = [(text.id, text.recording, text.text.strip()) for text in texts]
     assert names["kaldi"] == [
@@ -127,8 +127,8 @@ def test_a_ctm_is_cut_at_silences_and_at_channels(tmp_path: Path) -> None:
     )
     texts = [
         text.text
-        for part in parts(document(tmp_path, lines), "ctm")
-        if (text := part.text)
+        for passage in passages(document(tmp_path, lines), "ctm")
+        if (text := passage.text)
     ]
     assert texts == ["one two", "three", "four"]
 
@@ -153,4 +153,4 @@ def test_replaced() -> None:
 
 def test_a_ctm_without_times_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="line 1: time is 'x', not a number"):
-        list(parts(document(tmp_path, "a 1 x y word\n"), "ctm"))
+        list(passages(document(tmp_path, "a 1 x y word\n"), "ctm"))

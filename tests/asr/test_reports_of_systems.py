@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from rescore import formats
 from rescore.asr.systems import combined
 from rescore.nbest import Hypothesis, NbestList
+from rescore.reports.overview import LAYOUTS
 from tests.conftest import Run, assert_one_line_error
 
 SYSTEMS = {"good": "an old owl", "fair": "an old", "poor": "an"}
@@ -51,6 +53,66 @@ def test_report_has_the_rows_of_the_systems(rescore: Run, results: Values) -> No
             assert len(found) == len(results["metrics"]), "once a metric"
 
 
+@pytest.mark.parametrize("name", ["fair", "new"])
+@pytest.mark.parametrize("intervals", [False, True])
+def test_each_layout_has_the_systems(
+    name: str, intervals: bool, rescore: Run, results: Values, tmp_path: Path
+) -> None:
+    """They stand above the first pass, with their own figures and intervals; the method
+    of another file may have the name of a system.
+    """
+    results["system"] = name
+    (tmp_path / "s.json").write_text(json.dumps(results))
+    typed = ["r.json", "s.json", "--layout", "paper", "--style", "csv"]
+    if intervals:
+        typed.append("--intervals")
+    table = list(csv.reader(rescore("report", *typed).stdout.splitlines()))
+    fair = "fair alone" if name == "fair" else "fair"
+    above = ["good", fair, "poor", "mixture"]
+    assert [row[0] for row in table] == ["method", *above, "oracle", "ROVER", name]
+    for place, metric in enumerate(results["metrics"], start=1):
+        cells = {row[0]: row[place] for row in table}
+        assert cells["method"] == f"l {metric['metric']}"
+        for row, called in zip(metric["systems"], above, strict=False):
+            low, high = row["interval"]
+            interval = f" ({low:.2f}-{high:.2f})" if intervals else ""
+            assert cells[called] == f"{row['value']:.2f}{interval}"
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_rows_of_systems_may_be_left_out(
+    layout: str, rescore: Run, results: Values
+) -> None:
+    typed = ("report", "r.json", "--layout", layout, "--style", "csv")
+    whole = rescore(*typed).stdout
+    without = rescore(*typed, "--no-systems").stdout
+    left_out = [line for line in whole.splitlines() if line not in without.splitlines()]
+    tables = len(results["metrics"]) if layout == "espnet" else 1
+    assert len(left_out) == len(SYSTEMS) * tables
+    assert all(any(name in line for name in SYSTEMS) for line in left_out)
+
+
+@pytest.mark.parametrize(
+    ("typed", "called"),
+    [
+        ((), "votes by agreement"),
+        (("--votes", "equal"), "equal votes"),
+        (("--folds", "2"), "tuned votes"),
+        (("--decide", "rover"), "ROVER"),
+    ],
+)
+def test_votes_that_decide_alone_give_the_row_its_name(
+    typed: tuple[str, ...], called: str, rescore: Run, results: Values
+) -> None:
+    """Of several systems nothing is called the first pass."""
+    done = rescore("run", "l.jsonl", *typed, "--report", "v.json")
+    assert done.returncode == 0, done.stderr
+    for layout in ("espnet", "paper"):
+        table = rescore("report", "v.json", "--layout", layout, "--style", "csv").stdout
+        assert called in table.splitlines()[-1]
+        assert "first pass" not in table
+
+
 def system(values: Values, metric: int = 0) -> Values:
     """Return the second system under a metric."""
     row: Values = values["metrics"][metric]["systems"][1]
@@ -58,7 +120,8 @@ def system(values: Values, metric: int = 0) -> Values:
 
 
 def renamed(values: Values) -> None:
-    system(values)["name"] = "new"
+    for metric in values["metrics"]:
+        metric["systems"][1]["name"] = "new"
 
 
 def without_systems(values: Values) -> None:
@@ -68,6 +131,16 @@ def without_systems(values: Values) -> None:
 
 def raised(values: Values) -> None:
     system(values)["value"] -= 1
+
+
+def agreeing(values: Values) -> None:
+    values["hypotheses"] += 1
+
+
+def agreeing_without_systems(values: Values) -> None:
+    """Lists of one system: the number of hypotheses is a setting of the recogniser."""
+    agreeing(values)
+    without_systems(values)
 
 
 def lowered(values: Values) -> None:
@@ -83,10 +156,12 @@ def raised_cer(values: Values) -> None:
     [
         (dict, "passed\n"),
         (without_systems, "passed\n"),
+        (agreeing, "passed\n"),
+        (agreeing_without_systems, "FAILED: hypotheses\n"),
         (lowered, "passed; better than golden in systems.fair: "),
         (raised, "FAILED: systems.fair\n"),
         (raised_cer, "FAILED: CER.systems.fair\n"),
-        (renamed, "FAILED: systems.new\n"),
+        (renamed, "FAILED: systems.new, CER.systems.new\n"),
     ],
 )
 def test_check_compares_each_system(
@@ -102,7 +177,33 @@ def test_check_compares_each_system(
     done = rescore("check", "r.json", "--golden", "golden.json")
     assert verdict in done.stdout, done.stdout
     assert done.returncode == int("FAILED" in verdict)
-    assert done.stdout.count("not in the golden file") == int(change is renamed)
+    added = len(results["metrics"]) if change is renamed else 0
+    assert done.stdout.count("not in the golden file") == added
+
+
+def test_a_number_of_texts_that_moved_is_told(
+    rescore: Run, results: Values, tmp_path: Path
+) -> None:
+    agreeing(results)
+    (tmp_path / "golden.json").write_text(json.dumps(results))
+    table = rescore("check", "r.json", "--golden", "golden.json").stdout
+    (row,) = [line for line in table.splitlines() if line.startswith("hypotheses ")]
+    assert row.endswith("changed  not a failure by itself")
+
+
+@pytest.mark.parametrize("change", [dict, raised, raised_cer])
+def test_a_renamed_system_is_named(
+    change: Callable[[Values], object], rescore: Run, results: Values, tmp_path: Path
+) -> None:
+    """The figures must be equal under all metrics, as those of outputs of `eval`."""
+    change(results)
+    renamed(results)
+    (tmp_path / "golden.json").write_text(json.dumps(results))
+    done = rescore("check", "r.json", "--golden", "golden.json")
+    advice = "new is probably fair now: the figures are equal; give --renamed new=fair,"
+    is_equal = change is dict
+    assert (advice in done.stdout) == is_equal, done.stdout
+    assert ("no such system" in done.stdout) != is_equal
 
 
 def test_a_system_has_a_new_name(rescore: Run, results: Values, tmp_path: Path) -> None:
@@ -114,5 +215,5 @@ def test_a_system_has_a_new_name(rescore: Run, results: Values, tmp_path: Path) 
     assert done.returncode == 0 and "systems.old" in done.stdout, done.stdout
     assert_one_line_error(
         rescore(*command, "older=fair"),
-        "--renamed: no output in the golden file is called older; the outputs are",
+        "--renamed: no system in the golden file is called older; the systems are",
     )

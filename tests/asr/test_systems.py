@@ -262,6 +262,17 @@ def test_order_alone_matches_nothing_in_silence(
     )
 
 
+@pytest.mark.parametrize("number", [2, 3, 7])
+def test_systems_without_ids_are_told_once(
+    number: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    systems = {f"s{n}": lists(("1", f"a {n}"), ("2", "b")) for n in range(number)}
+    align_systems({**systems, "more": lists(("1", "c"), ("2", "d"))})
+    (told,) = [one.getMessage() for one in caplog.records if "no ids" in one.msg]
+    names = ", ".join(systems)
+    assert told.startswith(f"{names} and more have no ids: utterances with the same")
+
+
 def test_the_same_id_with_other_references(caplog: pytest.LogCaptureFixture) -> None:
     a = lists(
         ("u1", "a"), ("u2", "b"), ("u3", "c"), references=("One.", "two", "three")
@@ -433,6 +444,7 @@ def test_first_words_in_another_order_are_ids(tmp_path: Path) -> None:
     assert systems["a"][0].id == "1"
 
 
+@pytest.mark.usefixtures("told_what_is_read")
 def test_lines_beside_lists_that_are_numbered(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -443,10 +455,10 @@ def test_lines_beside_lists_that_are_numbered(
     (tmp_path / "a.jsonl").write_text("".join(lists))
     (tmp_path / "b.txt").write_text("no owl\nan owl\na hoot\n")
     paths = {"a": str(tmp_path / "a.jsonl"), "b": str(tmp_path / "b.txt")}
-    with caplog.at_level(logging.INFO):
+    with caplog.at_level(logging.INFO, "rescore.understood"):
         systems = read_each(paths)
     assert [nbest.id for nbest in systems["b"]] == ["1", "2", "4"]
-    assert "its 3 lines have no ids, and are taken in the order of a" in caplog.text
+    assert "b.txt: 3 texts, ids from the order of a" in caplog.text
     (tmp_path / "b.txt").write_text("no owl\nan owl\n")
     with pytest.raises(UserError, match="2 lines for 3 utterances"):
         read_each(paths)

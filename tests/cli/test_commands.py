@@ -380,25 +380,49 @@ def test_first_pass_figures_of_real_lists(
     )
 
 
+STUCK = """
+import time
+from pathlib import Path
+from rescore import formats
+from rescore.cli.start import main
+from rescore.scoring import local
+local.WINDOW = 50
+write = formats.write
+def written(lists, path):
+    for nbest in lists:
+        if nbest.id == "u70":
+            Path("stuck").touch()
+            time.sleep(600)
+        yield nbest
+formats.write = lambda lists, path: write(written(lists, path), path)
+main()
+"""
+"""A program as `rescore` that writes parts of 50 lists, and never the whole second
+part.
+"""
+
+
 def test_interrupted_run_leaves_finished_parts_alone(
     model: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     big = {
         f"u{index}": {"hyp_1": {"score": 0, "text": f"the old clock {index}"}}
-        for index in range(20_000)
+        for index in range(200)
     }
     write_json(tmp_path / "big.json", big)
     messages = tmp_path_factory.mktemp("messages") / "stderr"
     score = ("score", "big.json", "--lm", f"tta:{model}", "-o", "out.jsonl")
-    process = start(score, tmp_path, messages)
+    process = start(score, tmp_path, messages, STUCK)
     parts = tmp_path / "out.jsonl.shards"
-    until(lambda: [*parts.glob("0*.jsonl")], process)
+    until((tmp_path / "stuck").exists, process)
+    assert len([*parts.iterdir()]) == 3  # a part, its key, and a half of a part
     send(signal.SIGINT, process)
     status = ended(process)
     stderr = messages.read_text(encoding="utf-8")
     assert status == 130 and stderr.strip().endswith("rescore: interrupted")
-    assert {path.name for path in tmp_path.iterdir()} == {"big.json", parts.name}
-    assert not list(parts.glob(".*"))
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"big.json", "stuck", parts.name}
+    assert len([*parts.glob("0*.jsonl")]) == 1 and len([*parts.iterdir()]) == 2
 
 
 @pytest.mark.parametrize(

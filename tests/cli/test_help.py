@@ -131,6 +131,7 @@ def test_quiet_and_verbose(rescore: Run, tmp_path: Path) -> None:
 def test_colours(rescore: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from rescore.cli.main import styled
 
+    monkeypatch.delenv("NO_COLOR", raising=False)
     assert styled("error:", "red") == "\x1b[31merror:\x1b[0m"
     monkeypatch.setenv("NO_COLOR", "1")
     assert styled("error:", "red") == "error:"
@@ -142,6 +143,7 @@ def test_a_line_a_minute(
 ) -> None:
     now = [0.0]
     monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr(LogProgress, "FIRST", 3.0)
     caplog.set_level("INFO", logger="rescore")
     with LogProgress(10_000, "score tta", "hyp") as bar:
         for second, number in (

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from rescore.cli.help import INSTEAD
-from rescore.files import distinct, name_of_set
+from rescore.files import distinct
 from rescore.reports.outputs import short_names
+from rescore.set_names import name_of_set
 from tests.conftest import ROOT, Run, assert_one_line_error, write_json
 
 

@@ -39,7 +39,7 @@ from rescore.pace import paced
 from rescore.scoring import score_windows, windows_of_lists
 from rescore.tuning import TuningOptions, tune_weights, tuned_in_folds
 from tests.conftest import ROOT, Run
-from tests.processes import start
+from tests.processes import start, until
 
 LISTS = ROOT / "data" / "test.json"
 
@@ -90,10 +90,14 @@ def at_a_terminal(command: Sequence[str], folder: Path) -> str:
     ours, theirs = pty.openpty()
     fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     process = start(command, folder, Path(os.ttyname(theirs)))
-    written = b""
-    while process.is_alive() or select.select([ours], [], [], 0)[0]:
-        if select.select([ours], [], [], 0.05)[0]:
-            written += os.read(ours, 65536)
+    written = bytearray()
+
+    def read() -> None:
+        while select.select([ours], [], [], 0)[0]:
+            written.extend(os.read(ours, 65536))
+
+    until(read, process)
+    read()
     os.close(theirs)
     os.close(ours)
     assert process.exitcode == 0, written.decode()

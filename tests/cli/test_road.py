@@ -286,6 +286,7 @@ def test_a_metric_that_is_worse_gets_one_line() -> None:
     assert "--metric cer" in line and list(worse(figures("BLEU", 30.0, 29.0, 0.01)))
     (line,) = worse(figures("CER", 1.31, 1.42, 0.0001), is_objective=True)
     assert "dev and test disagree" in line and "--metric" not in line
+    assert "whose references no model has read in training" in line
     for fine in (
         ("CER", 1.42, 1.31, 0.001),
         ("CER", 1.31, 1.42, 0.2),

@@ -162,6 +162,24 @@ def test_the_same_kind_twice_gets_two_columns(
     assert record["columns"]["tta"] == record["columns"]["tta.2"]
 
 
+@pytest.mark.usefixtures("told_what_is_read")
+def test_a_model_with_a_path_is_told_with_its_column(
+    rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path
+) -> None:
+    """Signatures have the hash; the line has the path, too."""
+    done = rescore(lists, "--lm", arpa, "--weight", "0.5")
+    told = re.search(
+        r"the column ngram has the scores of ngram:lm.arpa \((\w+)\)", done.stderr
+    )
+    assert told and f"lm:ngram=ngram@{told[1]}," in done.stdout
+    lm = f"tta:{models['tta']}"
+    done = rescore("score", lists, "--lm", lm, "--lm", lm, "-o", "s.jsonl")
+    for column in ("tta", "tta.2"):
+        assert done.stderr.count(f"the column {column} has the scores of {lm} (") == 1
+    for lm in ("tta-small", "tta"):
+        assert "the column" not in rescore("score", lists, "--lm", lm).stderr
+
+
 def test_compare(
     rescore: Run, lists: Path, arpa: str, models: dict[str, Path], tmp_path: Path
 ) -> None:

@@ -186,6 +186,42 @@ def test_bounds_do_not_change_a_choice(metric: Metric, seed: int, scale: float) 
     ]
 
 
+@pytest.mark.parametrize(
+    "metric",
+    [ErrorRate(), CharacterErrorRate(), Bleu(tokenise="none"), Chrf()],
+    ids=lambda one: one.name,
+)
+def test_losses_between_some_are_computed_once(metric: Metric) -> None:
+    """Searches that keep other hypotheses of one list share losses, which are those of
+    the definition; few pairs are computed beside the pairs of kept hypotheses.
+    """
+    random = np.random.default_rng(0)
+    texts = [" ".join(random.choice(list("abcd"), 8)) for _ in range(40)]
+    one = nbest(*[(text, 0.0) for text in [*texts, *texts[:5]]])
+    (whole,) = losses(metric, [one])
+    (shared,) = compared(metric, [one])
+    pairs = 0
+    square = shared._among.__self__  # type: ignore[attr-defined]
+    compute = square._compute
+
+    def counted(choices: np.ndarray, right: np.ndarray) -> np.ndarray:
+        nonlocal pairs
+        pairs += len(choices) * len(right)
+        return compute(choices, right)
+
+    square._compute = counted
+    kept = np.arange(0)
+    for _ in range(5):
+        some = np.sort(random.choice(20, 10, replace=False)) + 25
+        kept = np.union1d(kept, some % 40)
+        matrix = shared.among(some).matrix()
+        assert matrix.tolist() == whole[np.ix_(some, some)].tolist()
+        fewer = some[2:7]
+        matrix = shared.among(some).among(np.arange(2, 7)).matrix()
+        assert matrix.tolist() == whole[np.ix_(fewer, fewer)].tolist()
+    assert 10**2 < pairs == len(kept) ** 2
+
+
 def test_a_pair_with_more_errors_than_its_edit_distance() -> None:
     random = np.random.default_rng(0)
     texts = ["".join(random.choice(list("abc"), 12)) for _ in range(300)]

@@ -17,14 +17,14 @@ from tests.conftest import Run, assert_one_line_error
 LISTS = "utt,what,cost\nu1,an owl,1\nu1,a cowl,2\nu2,it few,1\nu2,it flew,2\n"
 OF_LISTS = ("id=utt", "text=what", "score=-cost")
 REFERENCES = {
-    "refs.csv": "clip,truth,No.\nu2,it flew,1\nu1,an owl,2\n",
-    "refs.tsv": "clip\ttruth\nu2\tit flew\nu1\tan owl\n",
-    "refs.jsonl": '{"clip": "u2", "truth": "it flew"}\n'
-    '{"clip": "u1", "truth": "an owl"}\n',
-    "refs.json": '[{"clip": "u2", "truth": "it flew"},'
-    ' {"clip": "u1", "truth": "an owl"}]',
+    "refs.csv": "talk,truth,No.\nu2,it flew,1\nu1,an owl,2\n",
+    "refs.tsv": "talk\ttruth\nu2\tit flew\nu1\tan owl\n",
+    "refs.jsonl": '{"talk": "u2", "truth": "it flew"}\n'
+    '{"talk": "u1", "truth": "an owl"}\n',
+    "refs.json": '[{"talk": "u2", "truth": "it flew"},'
+    ' {"talk": "u1", "truth": "an owl"}]',
 }
-OF_REFERENCES = ("id=clip", "ref=truth")
+OF_REFERENCES = ("id=talk", "ref=truth")
 RIGHT = {"u1": "an owl", "u2": "it flew"}
 
 
@@ -50,7 +50,7 @@ def by_combine(rescore: Run, ref: str, values: list[str]) -> None:
 
 
 def by_python(rescore: Run, ref: str, values: list[str]) -> None:
-    field = {"id": ["utt", "clip"], "text": "what", "score": "-cost", "ref": "truth"}
+    field = {"id": ["utt", "talk"], "text": "what", "score": "-cost", "ref": "truth"}
     formats.write(package.read("lists.csv", ref, field=field), "out.jsonl")
 
 
@@ -80,16 +80,16 @@ def test_the_line_names_the_columns(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "best.txt").write_text("u1 an owl\nu2 it few\n")
     (tmp_path / "refs.csv").write_text(REFERENCES["refs.csv"])
     done = rescore("eval", "best.txt", "--ref", "refs.csv", *fields(*OF_REFERENCES))
-    assert "refs.csv (ids from clip, references from truth)" in done.stderr
+    assert "refs.csv (ids from talk, references from truth)" in done.stderr
 
 
 def test_sources_and_scores(rescore: Run, tmp_path: Path) -> None:
     (tmp_path / "lists.csv").write_text(LISTS)
-    (tmp_path / "src.csv").write_text("clip;deutsch\nu2;es flog\nu1;eine Eule\n")
-    (tmp_path / "qe.csv").write_text("clip,qe\nu1,3\nu1,2\nu2,1\nu2,4\n")
+    (tmp_path / "src.csv").write_text("talk;deutsch\nu2;es flog\nu1;eine Eule\n")
+    (tmp_path / "qe.csv").write_text("talk,qe\nu1,3\nu1,2\nu2,1\nu2,4\n")
     done = rescore(
         *("convert", "lists.csv", "--src", "src.csv", "--scores", "qe.csv"),
-        *fields(*OF_LISTS, "id=clip", "src=deutsch"),
+        *fields(*OF_LISTS, "id=talk", "src=deutsch"),
         *("-o", "out.jsonl"),
     )
     assert done.returncode == 0, done.stderr
@@ -103,8 +103,8 @@ def test_sources_and_scores(rescore: Run, tmp_path: Path) -> None:
     [
         ((), "refs.csv: which column has the ids? Say it with --field id=NAME"),
         (("ref=thruth",), "refs.csv: which column has the ids?"),
-        (("id=clip", "id=truth", "ref=truth"), "id=clip and id=truth: give each role"),
-        (("id=clip", "ref=truth", "text=what"), "--field needs --format"),
+        (("id=talk", "id=truth", "ref=truth"), "id=talk and id=truth: give each role"),
+        (("id=talk", "ref=truth", "text=what"), "--field needs --format"),
     ],
 )
 def test_columns_that_no_file_has_or_that_two_roles_want(

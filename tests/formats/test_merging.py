@@ -15,6 +15,8 @@ import pytest
 
 from rescore import UserError, formats, read
 from rescore.columns import Column
+from rescore.dataset import Dataset
+from rescore.formats.merging import grouped
 from rescore.nbest import Header, Hypothesis, NbestList
 from tests.conftest import Run, assert_one_line_error
 
@@ -216,6 +218,19 @@ def test_samples_of_a_question_are_one_list(
     assert texts == [["a", "a", "d"], ["b", "c"], ["e"]]
     scores = {one.scores["s2s"] for nbest in lists for one in nbest.hypotheses}
     assert scores == ({0.0} if logprob is None else {-1.5 - n for n in range(6)})
+
+
+@pytest.mark.parametrize("scores", [(0.0, 0.0), (-1.5, -1.5), (-1.0, -2.0), (0.0,)])
+def test_samples_are_told_where_the_set_is_taken_for_samples(
+    scores: tuple[float, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    lists = []
+    for place, score in enumerate(scores):
+        lists.append(NbestList(f"q-{place}", [Hypothesis("a", {"s2s": score})]))
+    united = Dataset(grouped(lists, r"(.*)-\d+"))
+    assert ("samples with equal scores" in caplog.text) is united.are_samples
+    assert united.are_samples is (len(scores) > 1 and len(set(scores)) == 1)
 
 
 @pytest.mark.parametrize(

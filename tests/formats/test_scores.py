@@ -13,6 +13,7 @@ import pytest
 from rescore import UserError, formats, pipeline, read
 from rescore.config import RunConfig
 from rescore.nbest import Hypothesis, NbestList
+from rescore.set_names import part_beside_set
 from tests.conftest import Run, assert_one_line_error
 
 TEXTS = {"u1": ["a b", "a c"], "u2": ["d", "e", "f"]}
@@ -248,6 +249,49 @@ def test_a_number_in_each_line(
     for nbest in read("out.jsonl"):
         numbers += nbest.column(column)
     assert numbers == [sign * number for number in NUMBERS]
+
+
+SETS = ("test", "dev", "valid", "test2", "DEV")
+NAMES = {
+    "{}.qe.txt": "qe",
+    "{}_qe.txt": "qe",
+    "{}-qe": "qe",
+    "qe_{}.txt": "qe",
+    "qe.{}.txt.gz": "qe",
+    "logs/my.{}.qe_v2.csv": "qe_v2",
+    "comet_kiwi_{}.txt": "comet_kiwi",
+    "{}.txt": "",
+    "{}": "",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_name_of_a_set_is_no_part_of_a_column(name: str) -> None:
+    """Files of dev and of test that are called alike have one column."""
+    assert {part_beside_set(name.format(of_set)) for of_set in SETS} == {NAMES[name]}
+
+
+@pytest.mark.parametrize("name", ["{}_qe.txt", "qe.{}.txt", "{}.txt"])
+def test_numbers_of_test_and_dev_have_one_column(name: str, rescore: Run) -> None:
+    Path("ref.txt").write_text("u1 an owl\nu2 it flew\n")
+    for of_set in ("test", "dev"):
+        text = "".join(f"{number}\n" for number in NUMBERS)
+        Path(name.format(of_set)).write_text(text)
+    command = [
+        "run",
+        "lists.jsonl",
+        "--ref",
+        "ref.txt",
+        "--scores",
+        name.format("test"),
+    ]
+    dev = ["--dev", "lists.jsonl", "--dev-ref", "ref.txt", "--dev-scores"]
+    done = rescore(*command, *dev, name.format("dev"))
+    assert done.returncode == 0, done.stderr
+    (nbest, _) = read("lists.jsonl", scores=name.format("test"))
+    said = "no score 'other' .found: .* the first line names the column other"
+    with pytest.raises(UserError, match=said):
+        nbest.column("other")
 
 
 @pytest.mark.parametrize("parts", [[(10, 2, 0)], [(10, 2), (11, 0)]])

@@ -44,7 +44,7 @@ SCORED = {
     "u1": [("an owl", -1.0), ("a cowl", -2.0)],
     "u2": [("it flew", -1.5), ("it few", -3.0)],
 }
-LONG = "clip,beam,transcript,avg_cost,truth\nu1,1,an owl,1,an owl\n"
+LONG = "talk,beam,transcript,avg_cost,truth\nu1,1,an owl,1,an owl\n"
 LONG += "u1,2,a cowl,2,an owl\nu2,1,it flew,1.5,it flew\nu2,2,it few,3,it flew\n"
 
 TABLES = {
@@ -100,17 +100,17 @@ TABLES = {
         LONG,
         lists={"1": ["an owl"], "2": ["a cowl"], "3": ["it flew"], "4": ["it few"]},
         references={"1": "an owl", "4": "it flew"},
-        told="4 lists of one hypothesis; if clip is the utterance: --field id=clip",
+        told="4 lists of one hypothesis; if talk is the utterance: --field id=talk",
     ),
     "long, whose id nobody knows, in JSON Lines": Table(
-        '{"clip": 1, "transcript": "a"}\n{"clip": 1, "transcript": "b"}\n'
-        '{"clip": 2, "transcript": "c"}\n{"clip": 2, "transcript": "d"}\n',
+        '{"talk": 1, "transcript": "a"}\n{"talk": 1, "transcript": "b"}\n'
+        '{"talk": 2, "transcript": "c"}\n{"talk": 2, "transcript": "d"}\n',
         lists={"1": ["a"], "2": ["b"], "3": ["c"], "4": ["d"]},
-        told="4 lists of one hypothesis; if clip is the utterance: --field id=clip",
+        told="4 lists of one hypothesis; if talk is the utterance: --field id=talk",
     ),
     "long, with its id and costs named": Table(
         LONG,
-        {"id": "clip", "score": "-avg_cost"},
+        {"id": "talk", "score": "-avg_cost"},
         {
             "u1": [("an owl", -1.0), ("a cowl", -2.0)],
             "u2": [("it flew", -1.5), ("it few", -3.0)],
@@ -376,7 +376,7 @@ def test_what_explains_an_error_is_told_before_it(rescore: Run) -> None:
     Path("more.csv").write_text(LONG)
     done = rescore("convert", "long.csv", "more.csv", "-o", "lists.jsonl")
     told, error = done.stderr.splitlines()[-2:]
-    assert "if clip is the utterance: --field id=clip" in told
+    assert "if talk is the utterance: --field id=talk" in told
     assert "utterance 1 is duplicated" in error
 
 
@@ -385,7 +385,7 @@ def test_what_explains_an_error_is_told_before_it(rescore: Run) -> None:
     [
         (
             "eval wide.csv",
-            "which column has the hypotheses? Say it with --field text=NAME (clip, h1,",
+            "which column has the hypotheses? Say it with --field text=NAME (talk, h1,",
         ),
         (
             "eval wide.csv --field text=h1 --field score=s1 --field score=s2",
@@ -419,7 +419,7 @@ def test_what_explains_an_error_is_told_before_it(rescore: Run) -> None:
 )
 def test_errors_say_what_to_do(command: str, message: str, rescore: Run) -> None:
     files = {
-        "wide.csv": "clip,h1,h2,s1,s2\nt_0.wav,a b,a c,1,2\nt_1.wav,d,e,1,2\n",
+        "wide.csv": "talk,h1,h2,s1,s2\nt_0.wav,a b,a c,1,2\nt_1.wav,d,e,1,2\n",
         "nested.jsonl": '{"call": {"said": [{"text": "a"}, {"text": "b"}]}}\n',
         "results.json": '{"results": [{"candidates": [{"asr": "a", "ll": -3}]}]}',
         "facts.csv": "id,text,score,accent,wanted\nu1,a,-1,us,a b\nu1,b,-2,us,a b\n",
@@ -510,3 +510,26 @@ def test_numbers_of_groups_are_names(name: str, ending: str, tmp_path: Path) -> 
     assert asked[0].column_names == ["s2s", "age_score"]
     with pytest.raises(UserError, match="age_score was read as a column of scores"):
         labels("age_score", asked)
+
+
+@pytest.mark.parametrize("option", ["--by", "--speaker"])
+@pytest.mark.parametrize("command", ["run", "eval", "rerank"])
+def test_numbers_are_names_where_an_option_names_the_column(
+    command: str, option: str, rescore: Run
+) -> None:
+    """Without the option, the column holds scores."""
+    rows = ["id,talker,qe,hyp,ref,score"]
+    for number in range(6):
+        for text in ("a", "b"):
+            rows.append(f"u{number},{number % 3},{number},{text},a,-1")
+    Path("t.csv").write_text("\n".join([*rows, ""]))
+    asked = [option, "talker"]
+    if option == "--speaker" and command != "eval":
+        asked.append("--by-speaker")
+    if command == "rerank":
+        asked += ["--report", "r.json"]
+    done = rescore(command, "t.csv", *asked)
+    assert done.returncode == 0, done.stderr
+    assert "1 column of texts read as fields of --by: talker" in done.stderr
+    (nbest, *_) = api.read("t.csv")
+    assert nbest.column_names == ["s2s", "talker", "qe"]

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
+from rescore.formats.likely_ids import MOST_LISTS
+from rescore.formats.shapes import records
 from rescore.formats.understood import Understood
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Run
@@ -186,3 +188,69 @@ def test_correct_says_how_many_texts_of_which_format(
     (tmp_path / "b.txt").write_text("hello\n")
     done = rescore("correct", "a.trn", "b.txt", "--words", "terms.txt", "-o", "new")
     assert done.stderr == "rescore: a.trn, b.txt: 3 texts (trn, plain)\n"
+
+
+USUAL = (*records()["json"].id, *records()["json"].id_else)
+WIDE = ("t.csv", "t.tsv", "t.jsonl")
+
+
+def wide(name: str, column: str, ids: tuple[str, ...]) -> None:
+    """Write a table with a column for each of two hypotheses."""
+    rows = []
+    for number, utterance in enumerate(ids):
+        language = "en" if number < len(ids) / 2 else "de"
+        rows.append((utterance, language, f"owl {number}", f"elk {number}"))
+    names = (column, "lang", "h1", "h2")
+    if name.endswith(".jsonl"):
+        objects = [dict(zip(names, row, strict=True)) for row in rows]
+        Path(name).write_text("".join(json.dumps(one) + "\n" for one in objects))
+        return
+    delimiter = "," if name.endswith(".csv") else "\t"
+    lines = [delimiter.join(row) for row in (names, *rows)]
+    Path(name).write_text("\n".join([*lines, ""]))
+
+
+def converted(rescore: Run, name: str) -> tuple[list[str], str]:
+    """Return the ids of a wide table, and what the command says."""
+    done = rescore("convert", name, "--field", "text=h*", "-o", "x.jsonl")
+    assert done.returncode == 0, done.stderr
+    return [nbest.id for nbest in formats.read(["x.jsonl"])], done.stderr
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_each_usual_column_of_ids_is_told(rescore: Run, name: str) -> None:
+    ids = ("a_1.wav", "a_2.wav", "a_3.wav", "a_4.wav")
+    for column in USUAL:
+        wide(name, column, ids)
+        found, said = converted(rescore, name)
+        assert found == list(ids), column
+        assert (f"ids from {column}," in said) == (column != "id"), column
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_the_order_gives_ids_where_no_column_is_known(rescore: Run, name: str) -> None:
+    """A line names the column whose values look like ids, if there is one."""
+    columns = {
+        ("talk", "a_1", "a_2", "a_3", "a_4"): True,
+        ("talk", "a.wav", "b.wav", "c.wav", "d.wav"): True,
+        ("talk", "a_1", "a_1", "a_2", "a_2"): False,
+        ("talk", "a 1", "a 2", "a 3", "a 4"): False,
+        ("mood", "glad", "sad", "calm", "cross"): False,
+        ("speaker", "s_1", "s_2", "s_3", "s_4"): False,
+        ("model", "m_1", "m_2", "m_3", "m_4"): False,
+        ("item", "4", "3", "2", "1"): False,
+    }
+    for (column, *ids), is_named in columns.items():
+        wide(name, column, tuple(ids))
+        found, said = converted(rescore, name)
+        assert found == ["1", "2", "3", "4"]
+        assert "ids from the order," in said
+        assert (f"if {column} has the ids: --field id={column}" in said) == is_named
+        assert "of one hypothesis" not in said, column
+
+
+def test_ids_are_looked_for_in_the_first_lists_alone(rescore: Run) -> None:
+    """What is kept of a long file does not grow with it."""
+    for last in ("b_1", "a_0"):  # a copy behind the first lists says nothing
+        wide("t.csv", "talk", (*(f"a_{n}" for n in range(MOST_LISTS)), last))
+        assert "--field id=talk" in converted(rescore, "t.csv")[1]

@@ -82,8 +82,8 @@ def serving(folder: Path) -> Iterator[str]:
                 time.sleep(0.3)
         yield f"http://127.0.0.1:{port}"
     finally:
-        server.terminate()
-        server.wait(30)
+        server.kill()
+        server.wait()
 
 
 @pytest.fixture(scope="module")

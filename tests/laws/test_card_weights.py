@@ -22,7 +22,7 @@ from rescore.lms.backends import kind_of, shipped_models
 from rescore.lms.cards import recommended_weight, weight_of, weight_spread
 from rescore.lms.config import NetworkConfig
 from rescore.lms.kinds import NeuralKind
-from rescore.lms.training import train
+from rescore.lms.training import loop, train
 from rescore.lms.training.loop import Trainer
 from rescore.nbest import Hypothesis, NbestList
 from rescore.parts import KINDS
@@ -174,7 +174,7 @@ def test_few_updates(
     kind: str, few: int, rescore: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two updates are too few, or enough."""
-    monkeypatch.setattr(train, "FEW_UPDATES", few)
+    monkeypatch.setattr(loop, "FEW_UPDATES", few)
     write_inputs(kind)
     line = f"train --lm {kind} --text text.txt --out lm --steps 2 --held-out 20"
     size = "--config tiny.json --batch-tokens 300 --device cpu"
@@ -199,7 +199,7 @@ def test_few_updates(
 def test_an_adapted_network_keeps_the_weight_of_its_parent(
     parent: str | None, few: int, rescore: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(train, "FEW_UPDATES", 10**6)
+    monkeypatch.setattr(loop, "FEW_UPDATES", 10**6)
     write_inputs("tta")
     size = "--batch-tokens 300 --device cpu --held-out 20 --steps 1"
     line = "train --lm tta --text text.txt --config tiny.json --out base"
@@ -210,7 +210,7 @@ def test_an_adapted_network_keeps_the_weight_of_its_parent(
     if parent is not None:
         head = f"---\nrecommended_weight: {parent}\nweight_spread: 1.5"
         base.write_text(card.replace("---", head, 1), encoding="utf-8")
-    monkeypatch.setattr(train, "FEW_UPDATES", few)
+    monkeypatch.setattr(loop, "FEW_UPDATES", few)
     line = "train --lm tta --text text.txt --init base --out mine"
     assert rescore(*line.split(), *size.split()).returncode == 0
     weight = weight_of(Path("mine"))
@@ -235,7 +235,7 @@ def test_a_tuned_weight_needs_no_warning(name: str, rescore: Run) -> None:
 def test_few_updates_by_the_clock(
     few: int, rescore: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(train, "FEW_UPDATES", few)
+    monkeypatch.setattr(loop, "FEW_UPDATES", few)
     write_inputs("tta")
     line = "train --lm tta --text text.txt --out lm --minutes 0.02 --held-out 20"
     size = "--config tiny.json --batch-tokens 300 --device cpu"
@@ -244,14 +244,23 @@ def test_few_updates_by_the_clock(
     assert ("too few for a useful model; give more" in done.stderr) is (few > 1)
 
 
+def a_trainer(options: SimpleNamespace, is_done: bool) -> Trainer:
+    """A trainer after one update, which are few."""
+    trainer = SimpleNamespace(
+        options=options,
+        progress=SimpleNamespace(step=1),
+        is_done=is_done,
+        are_few=lambda updates: True,
+    )
+    return cast("Trainer", trainer)
+
+
 @pytest.mark.parametrize("config", ["small", "base", "mine.json"])
 def test_a_small_configuration_is_no_advice_to_those_who_have_it(
     config: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = SimpleNamespace(minutes=1.0, start=None, out="lm", config=config)
-    progress = SimpleNamespace(step=1)
-    trainer = SimpleNamespace(options=options, progress=progress, is_done=True)
-    train._warn_of_few_updates(cast("Trainer", trainer))
+    train._warn_of_few_updates(a_trainer(options, is_done=True))
     assert "give more --minutes, or" in caplog.text
     assert ("or --config small" in caplog.text) is (config != "small")
 
@@ -261,7 +270,29 @@ def test_more_minutes_are_no_advice_to_an_adaptation_that_stopped_itself(
     is_done: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = SimpleNamespace(minutes=10.0, start="tta", out="lm", config="small")
-    progress = SimpleNamespace(step=32)
-    trainer = SimpleNamespace(options=options, progress=progress, is_done=is_done)
-    train._warn_of_few_updates(cast("Trainer", trainer))
+    train._warn_of_few_updates(a_trainer(options, is_done))
     assert ("give more --minutes" in caplog.text) is is_done
+
+
+@pytest.mark.parametrize("few", [1, 10**6])
+def test_all_lines_of_an_adaptation_agree_on_few_updates(
+    few: int, rescore: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An advice about the length of the training, or about the learning rate."""
+    write_inputs("tta")
+    size = "--batch-tokens 300 --device cpu --held-out 20"
+    line = "train --lm tta --text text.txt --config tiny.json --out base --steps 1"
+    assert rescore(*line.split(), *size.split()).returncode == 0
+    monkeypatch.setattr(loop, "FEW_TO_ADAPT", few)
+    # the number for a network that starts from random weights says nothing here
+    monkeypatch.setattr(loop, "FEW_UPDATES", 10**6 // few)
+    monkeypatch.setattr(loop, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(loop, "PATIENCE", 10**6)
+    line = "train --lm tta --text text.txt --init base --out mine --minutes 0.02"
+    done = rescore(*line.split(), *size.split(), "--learning-rate", "1e-30")
+    assert done.returncode == 0, done.stderr
+    assert "of at most 300 tokens fit into --minutes 0.02" in done.stderr
+    assert ("too few to learn from; give more --minutes" in done.stderr) is (few > 1)
+    assert ("too few to show what the text can teach" in done.stderr) is (few > 1)
+    assert "nothing gained: mine has the weights of base" in done.stderr
+    assert ("try a lower --learning-rate" in done.stderr) is (few == 1)

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 import pytest
 
+import rescore
 from rescore import formats
 from rescore.asr.outputs import align_systems, read_each
 from rescore.asr.whole import read_systems
@@ -774,7 +775,24 @@ def test_columns_without_numbers_are_told(
     (tmp_path / "x.csv").write_text("id,text,score,lm,who\nu,a,-1,-2,Ann\n")
     (nbest,) = formats.read([tmp_path / "x.csv"])
     assert nbest.hypotheses[0].scores == {"s2s": -1.0, "lm": -2.0}
-    assert "1 column of texts read as fields of --by: who" in caplog.text
+    assert "x.csv: 1 column read as a field of --by: who" in caplog.text
+
+
+def test_columns_of_numbers_that_are_no_scores_are_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are called columns, not columns of texts."""
+    caplog.set_level(logging.INFO)
+    tables = {
+        "id,text,score,age,who\nu,a,-1,31,Ann\n": "age, who",
+        "id,h1,h2,age,secs\nu,a,b,31,2.5\n": "age, secs",
+    }
+    for number, (table, told) in enumerate(tables.items()):
+        path = tmp_path / f"{number}.csv"
+        path.write_text(table)
+        (nbest,) = rescore.read(path, field={"text": "h*"} if number else None)
+        assert nbest.fields["age"] == "31"
+        assert f": 2 columns read as fields of --by: {told}\n" in caplog.text
 
 
 # --- files of recordings -------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rescore.asr.documents import KINDS, kind_of, parts
+from rescore.asr.documents import KINDS, kind_of, passages
 from rescore.asr.measured import measured_recordings
 from rescore.asr.sessions import measured_sessions
 from rescore.asr.whole import are_whole, read_systems
@@ -93,7 +93,7 @@ def test_an_empty_document_is_written_as_it_is(
     path.write_text(text)
     kind = kind_of(Source(path))
     assert kind in KINDS
-    own = list(parts(Source(path), kind))
+    own = list(passages(Source(path), kind))
     assert "".join(part.render([]) for part in own) == text
 
 
@@ -114,4 +114,4 @@ def test_a_file_with_other_contents_is_not_empty(ending: str, tmp_path: Path) ->
     with pytest.raises(UserError, match=r"no subtitle in it|not ctm|not CTM|not stm"):
         read_systems([path])
     with pytest.raises(UserError, match=r"no subtitle in it|not ctm|not CTM|not stm"):
-        list(parts(Source(path), kind_of(Source(path))))
+        list(passages(Source(path), kind_of(Source(path))))

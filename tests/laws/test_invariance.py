@@ -267,14 +267,16 @@ def test_scores_do_not_depend_on_the_batch(
     """
     questions = without_context(SENTENCES[:12])
     every = []
-    for tokens, threads in ((20, 1), (400, 1), (400, 2)):
-        torch.set_num_threads(threads)
-        computing = ComputeOptions(precision=precision, batch_tokens=tokens)
-        lm = load(f"{kind}:{models[kind]}", computing)
-        every.append([scores.sum for scores in lm.score(questions)])
-        (alone,) = lm.score(questions[:1])
-        assert alone.sum == pytest.approx(every[-1][0], abs=error)
-    torch.set_num_threads(1)
+    try:
+        for tokens, threads in ((20, 1), (400, 1), (400, 2)):
+            torch.set_num_threads(threads)
+            computing = ComputeOptions(precision=precision, batch_tokens=tokens)
+            lm = load(f"{kind}:{models[kind]}", computing)
+            every.append([scores.sum for scores in lm.score(questions)])
+            (alone,) = lm.score(questions[:1])
+            assert alone.sum == pytest.approx(every[-1][0], abs=error)
+    finally:
+        torch.set_num_threads(1)
     for scores in every[1:]:
         assert scores == pytest.approx(every[0], abs=error)
 
@@ -289,12 +291,12 @@ def test_a_scale_of_zero_leaves_texts_of_others_impossible() -> None:
     assert scores == [0.0, -float("inf")]
 
 
+@pytest.mark.usefixtures("heeded")
 def test_a_training_that_was_interrupted_gives_the_same_weights(
     rescore: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An adaptation validates, and keeps the best weights, at the same steps."""
     tiny(tmp_path)
-    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     base = (*TRAIN, "--text", "text.txt", "--out", "base", "--steps", "0")
     assert rescore(*base).returncode == 0
     adapt = (*TRAIN[:3], "--batch-tokens", "300", "--device", "cpu", "--init", "base")
@@ -312,7 +314,6 @@ def test_a_training_that_was_interrupted_gives_the_same_weights(
         assert rescore(*adapt, "--out", "parts", *more).returncode == 130
     monkeypatch.setattr(loop.Trainer, "update", update)
     assert rescore(*adapt, "--out", "parts", "--resume").returncode == 0
-    signal.signal(signal.SIGINT, usual)
     whole, parts = (
         (tmp_path / name / "model.safetensors").read_bytes()
         for name in ("whole", "parts")

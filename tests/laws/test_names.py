@@ -68,6 +68,15 @@ def definitions() -> dict[str, list[str]]:
 DEFINED = definitions()
 
 
+def test_the_glossary_of_the_code_is_short() -> None:
+    """A row explains one word, and no word has two rows."""
+    _, _, glossary = (ROOT / "docs/code.md").read_text("utf-8").partition("## Words")
+    words = re.findall(r"^\| ([\w, ]+) \|", glossary, re.MULTILINE)[1:]
+    assert "column" in words
+    assert len(set(words)) == len(words) <= 20
+    assert all(word.isalpha() for word in words)
+
+
 @pytest.mark.parametrize("name", DEFINED)
 def test_a_name_stands_for_one_thing(name: str) -> None:
     assert len(DEFINED[name]) == 1, f"{name} is defined in {DEFINED[name]}"

@@ -283,6 +283,8 @@ PREPARING = (
     "score dev.jsonl --lm ngram:other/one -o forced.jsonl",
     "run test.jsonl --dev dev.jsonl --lm ngram:one --report run.json",
     "eval test.txt test.2.txt --ref test.ref --report outputs.json",
+    "combine alike.1 alike.2 --ref alike.2 -o together.jsonl",
+    "run together.jsonl --report together.json",
 )
 """Command lines that write files for the scenarios."""
 
@@ -577,6 +579,7 @@ SCENARIOS: dict[str, dict[str, str]] = {
     "--style": {"*": "| --style markdown"},
     "--layout": {"*": "| --layout long"},
     "--intervals": {"*": "| --intervals"},
+    "--systems": {"*": "! together.json | --no-systems"},
     "--oracle": {"*": "| --no-oracle", "report": "| --oracle"},
     "--plot": {"*": "| --plot p.svg"},
     "--to": {"*": "| --to csv"},

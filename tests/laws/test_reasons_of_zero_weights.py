@@ -24,6 +24,7 @@ from rescore.tuning import TuningOptions, Weights, tune_weights
 from rescore.tuning.phrases import notes
 from rescore.tuning.record import TunedBy, Tuning, Unproven
 from rescore.tuning.search import errors_of_best
+from tests.analyses import outlook_of
 
 from .test_zero_weights import USELESS, Decision, lists
 
@@ -67,6 +68,7 @@ def test_the_reason_is_true_of_its_figures(
     weights = weights_of(rule, number, systems)
     told = sentence(weights)
     assert told
+    assert not (systems and "first" in told), "several systems have votes"
     if weights.tuning.unproven is None:
         assert "no weight above 0" in told
         return
@@ -162,6 +164,29 @@ def test_only_a_language_model_has_another_in_its_place(
     assert of_columns.count("tune on more lists") == 1
     is_other = gain is None or gain < 0 or held_out
     assert ("try another LM" in of_models) is is_other
+
+
+@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize("scale", [0.0, 0.5])
+@pytest.mark.parametrize(
+    "rule", [name for name, rule in DECISIONS.loaded() if rule.uses_posteriors]
+)
+def test_at_scale_0_the_advice_is_another_scale(
+    rule: str, scale: float, number: int
+) -> None:
+    """No model can help there: all hypotheses count alike."""
+    some = Dataset.of(lists(False))
+    metric = metrics.choose_metric("wer", some)
+    options = TuningOptions(decision=Decision(rule, scale))
+    weights = tune_weights(metric, some, USELESS[:number], options)
+    told = sentence(weights)
+    steps = outlook_of(metric, some, weights).next
+    for advice in (told, steps):
+        assert ("leave out --scale to tune it" in advice) is (scale == 0), advice
+        assert ("count alike" in advice) is (scale == 0), advice
+    if scale == 0:
+        assert "LM" not in told + steps and "lists" not in told + steps
+        assert all(name in told for name in USELESS[:number])
 
 
 def test_lists_without_scores_are_told_beside_a_weight_of_0(

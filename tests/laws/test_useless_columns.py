@@ -14,7 +14,7 @@ from rescore import metrics
 from rescore.dataset import Dataset
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import TuningOptions, tune_weights
-from rescore.tuning.record import ERRORS
+from rescore.tuning.record import STANDARD_ERRORS
 from rescore.tuning.search import CHANCE, errors_of_best, errors_of_sum
 
 WORDS = [first + second for first in "bcdfg" for second in "aeiou"]
@@ -81,7 +81,7 @@ def test_a_useful_column_keeps_its_weight(number: int) -> None:
 
 def test_the_gain_that_is_demanded_grows_with_the_number() -> None:
     for rule in (errors_of_sum, errors_of_best):
-        assert rule(0) == rule(1) == ERRORS
+        assert rule(0) == rule(1) == STANDARD_ERRORS
         demanded = [rule(number) for number in range(1, 50)]
         assert demanded == sorted(demanded) and len(set(demanded)) >= 48
     for number in (2, 3, 5, 20):

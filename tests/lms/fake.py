@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -54,7 +53,6 @@ class Fake:
         ]
         self.asked: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
-        self.seconds = 0.0
         self.trouble: Callable[
             [int, str], tuple[int, dict[str, str], bytes] | str | None
         ] = lambda number, text: None
@@ -170,7 +168,6 @@ def served(fake: Fake) -> Iterator[Fake]:
                 number = len(fake.asked)
                 fake.under_way += 1
                 fake.most_under_way = max(fake.most_under_way, fake.under_way)
-            time.sleep(fake.seconds)
             text = body["prompt"]
             trouble = fake.trouble(number, text)
             with fake.lock:

@@ -22,7 +22,7 @@ from rescore.lms import cache, load
 from rescore.lms.base import Question, Streamed, TokenScores, without_context
 from rescore.lms.cache import Cached
 from tests.conftest import ROOT, write_json
-from tests.processes import FORKS, send, start, until
+from tests.processes import FORKS, ended, send, start, until
 
 
 class Counting:
@@ -30,16 +30,14 @@ class Counting:
 
     model = "counting"
 
-    def __init__(
-        self, fingerprint: str = "a" * 64, seconds: float = 0.0, a_text: float = 0.0
-    ) -> None:
+    def __init__(self, fingerprint: str = "a" * 64, seconds: float = 0.0) -> None:
         self.name, self.fingerprint = "counting", fingerprint
         self.asked: list[Question] = []
-        self._seconds, self._a_text = seconds, a_text
+        self._seconds = seconds
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         self.asked += questions
-        time.sleep(self._seconds + self._a_text * len(questions))
+        time.sleep(self._seconds)
         return [
             TokenScores(
                 one.text.split(),
@@ -177,8 +175,7 @@ def test_several_processes_write_at_once(tmp_path: Path) -> None:
     for process in processes:
         process.start()
     for process in processes:
-        process.join()
-        assert process.exitcode == 0
+        assert ended(process) == 0
     lm = Counting()
     texts = [
         *(f"{number} a" for number in range(200)),
@@ -207,41 +204,40 @@ def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
     )
 
 
-class Slow(Counting, Streamed):
-    """Gives each score when it has it."""
+class Stuck(Counting, Streamed):
+    """Gives each score when it has it, but never that of the text `stuck`."""
 
     def as_scored(
         self, questions: Sequence[Question]
     ) -> Iterator[tuple[int, TokenScores]]:
         for place, question in enumerate(questions):
+            if question.text == "stuck":
+                time.sleep(600)
             yield place, self.score([question])[0]
 
 
-def _score_slowly(folder: Path) -> None:
-    cache.COMMIT_SECONDS = 0.1
-    Cached(Slow(a_text=0.002), folder).score(
-        without_context([f"{number} a" for number in range(2_000)])
-    )
+STUCK = [*(f"{number} a" for number in range(100)), "stuck"]
+
+
+def _score_until_stuck(folder: Path) -> None:
+    cache.COMMIT_SECONDS = 0.0
+    Cached(Stuck(), folder).score(without_context(STUCK))
 
 
 def test_a_killed_process_keeps_what_it_scored(tmp_path: Path) -> None:
-    """One call takes 4 s; its first scores are kept long before, and are not computed
+    """One call does not end; its first scores are kept before, and are not computed
     again.
     """
     cached = Cached(lm := Counting(), tmp_path)
     cached.score(without_context([]))
-    process = FORKS.Process(target=_score_slowly, args=(tmp_path,))
+    process = FORKS.Process(target=_score_until_stuck, args=(tmp_path,))
     process.start()
-    while (kept := _rows(cached.path)) < 100:
-        time.sleep(0.02)
+    until(lambda: _rows(cached.path) == 100, process)
     process.kill()
-    process.join()
-    assert kept < 2_000
-    texts = without_context([f"{number} a" for number in range(2_000)])
-    assert (
-        same(cached.score(texts), Counting().score(texts))
-        and len(lm.asked) <= 2_000 - kept
-    )
+    assert ended(process) == -signal.SIGKILL
+    texts = without_context(STUCK)
+    assert same(cached.score(texts), Counting().score(texts))
+    assert lm.asked == texts[100:]
 
 
 SECOND_SIGNAL = """
@@ -253,14 +249,17 @@ row = cache._row
 def slow_row(key, scores):
     if not cache.row_was_made:
         cache.row_was_made = True
-        Path("writes").touch()
-        for _ in range(20):
-            time.sleep(0.05)
+        try:
+            Path("writes").touch()
+            time.sleep(600)
+        finally:
+            Path("signalled").touch()
     return row(key, scores)
 cache._row, cache.row_was_made = slow_row, False
-cache.COMMIT_SECONDS = 0.5
+cache.COMMIT_SECONDS = 0.0
 command_line.main()
 """
+"""A program as `rescore` that waits for a signal while it writes the first score."""
 
 
 @pytest.mark.parametrize(
@@ -272,7 +271,7 @@ def test_a_second_signal_leaves_a_whole_file(
 ) -> None:
     big = {
         f"u{number}": {"hyp_1": {"score": 0, "text": f"the old clock {number}"}}
-        for number in range(6_000)
+        for number in range(600)
     }
     write_json(tmp_path / "big.json", big)
     score = ("score", "big.json", "--lm", "tta-small", "--cache", "kept")
@@ -281,14 +280,16 @@ def test_a_second_signal_leaves_a_whole_file(
     )
     until((tmp_path / "writes").exists, process)
     send(first, process)
-    while process.is_alive():  # wherever the process is: until it has ended
-        time.sleep(0.05)
-        send(second, process)
-    assert process.exitcode == 128 + first
+    # Python handles two signals that have arrived in the order of their numbers
+    until((tmp_path / "signalled").exists, process)
+    # wherever the process is: until it has ended
+    until(lambda: send(second, process), process)
+    assert ended(process) == 128 + first
     (path,) = (tmp_path / "kept").iterdir()
     assert _rows(path) >= 0 and sorted(entry.name for entry in tmp_path.iterdir()) == [
         "big.json",
         "kept",
+        "signalled",
         "writes",
     ]
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rescore import read
+from rescore import formats, read
+from rescore.asr.systems import combined
 from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.errors import UserError
@@ -21,7 +22,9 @@ from rescore.metrics import Normaliser, value
 from rescore.metrics.exact import ExactMatch
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
-from tests.conftest import Run
+from rescore.reports.figures import Figures
+from rescore.tuning import Weights
+from tests.conftest import Run, assert_one_line_error
 
 ANSWER = r"#### (-?[\d.,]*\d)"
 
@@ -252,6 +255,97 @@ def test_from_a_batch_to_a_majority_vote(
     assert [line.split()[-1] for line in lines] == [str(n) for n in range(1, 13)]
 
 
+@pytest.mark.parametrize("sizes", [(1, 1), (3, 3), (1, 5), (7, 16, 2), (17, 3)])
+def test_the_mean_of_samples_is_that_of_each_list(sizes: Sequence[int]) -> None:
+    """A list counts once, however many samples it has, as in the intervals of other
+    rows: of equal samples the row is that of the first sample.
+    """
+    draw = random.Random(len(sizes))
+    mixed, equal = [], []
+    means = []
+    for number in range(24):
+        size = sizes[number % len(sizes)]
+        texts = [draw.choice("ab") for _ in range(size)]
+        means.append(100 * texts.count("a") / size)
+        for lists, own in ((mixed, texts), (equal, texts[:1] * size)):
+            hypotheses = [Hypothesis(text, {"s2s": 0.0}) for text in own]
+            lists.append(NbestList(f"u{number}", hypotheses, ("a",)))
+    row = Figures(ExactMatch(), Dataset.of(mixed)).mean_of_samples()
+    figures = Figures(ExactMatch(), Dataset.of(equal))
+    of_equal = figures.mean_of_samples()
+    if max(sizes) == 1:
+        assert row is of_equal is None
+        return
+    assert row is not None and of_equal is not None
+    assert row.value == pytest.approx(np.mean(means), abs=1e-5)
+    assert row.counts["texts"] == sum(len(nbest.hypotheses) for nbest in mixed)
+    assert row.interval is not None and row.interval[0] < row.value < row.interval[1]
+    first = figures.row("first", figures.at([0] * len(equal)))
+    assert of_equal.value == pytest.approx(first.value)
+    assert of_equal.interval == pytest.approx(first.interval)
+
+
+def test_other_lists_have_no_mean_of_samples() -> None:
+    """Several systems have equal texts once; and WER is no share of texts."""
+    texts = ("a", "b", "a")
+    lists = []
+    for text in texts:
+        lists.append([NbestList("u", [Hypothesis(text, {"s2s": 0.0})], ("a",))])
+    together = Dataset.of(list(combined(dict(zip("xyz", lists, strict=True)))))
+    assert Figures(ExactMatch(), together).mean_of_samples() is None
+    hypotheses = [Hypothesis(text, {"s2s": 0.0}) for text in texts]
+    alone = Dataset.of([NbestList("u", hypotheses, ("a",))])
+    assert Figures(ExactMatch(), alone).mean_of_samples() is not None
+    assert Figures(ErrorRate(), alone).mean_of_samples() is None
+
+
+@pytest.mark.parametrize("command", ["eval", "run"])
+def test_check_compares_the_mean_of_samples(command: str, rescore: Run) -> None:
+    for name, texts in (("golden", "abab"), ("now", "abbb")):
+        lists = []
+        for number in range(8):
+            hypotheses = [Hypothesis(text, {"s2s": 0.0}) for text in texts]
+            lists.append(NbestList(f"u{number}", hypotheses, ("a",)))
+        formats.write(lists, "l.jsonl")
+        typed = ("l.jsonl", "--metric", "exact", "--report", f"{name}.json")
+        done = rescore(command, *typed)
+        assert done.returncode == 0, done.stderr
+        mean = {"golden": "50.00", "now": "25.00"}[name]
+        assert f"as the mean of all: {mean} (95 % CI {mean}-{mean})" in done.stderr
+    done = rescore("check", "now.json", "--golden", "golden.json")
+    name = "mean_of_samples" if command == "run" else "l.jsonl (exact, mean of samples)"
+    assert done.stdout.endswith(f"FAILED: {name}\n"), done.stdout
+
+
+ROADS = (
+    "run l.jsonl",
+    "run l.jsonl --folds 2",
+    "run l.jsonl --metric bleu",
+    "tune l.jsonl -o w.json",
+    "rerank l.jsonl --weights w.json",
+    "confidence l.jsonl -o c.jsonl",
+)
+
+
+@pytest.mark.parametrize("road", ROADS)
+@pytest.mark.parametrize("metric", ["exact", "wer"])
+def test_answers_have_no_vote_by_words(metric: str, road: str, rescore: Run) -> None:
+    """The texts of rover have no answers: each would be wrong."""
+    lists = []
+    for number in range(4):
+        texts = ["so #### 1", "well #### 1", "#### 2"]
+        hypotheses = [Hypothesis(text, {"s2s": 0.0}) for text in texts]
+        lists.append(NbestList(f"u{number}", hypotheses, ("#### 1",)))
+    formats.write(lists, "l.jsonl")
+    Weights({"s2s": 1.0}).save("w.json")
+    command = (*road.split(), "--metric", metric, "--scale", "1", "--decide")
+    done = rescore(*command, "rover", "--answer", ANSWER)
+    assert_one_line_error(done, "--answer", "rover", "give --decide mbr")
+    for typed in (("mbr", "--answer", ANSWER), ("rover",)):
+        done = rescore(*command, *typed)
+        assert done.returncode == 0, done.stderr
+
+
 def test_ids_that_differ_in_numbers_have_their_order() -> None:
     assert by_number(["r-10", "r-2", "r-1"]) == [2, 1, 0]
     assert by_number(["r-1-2", "r-1-1", "r-0-3"]) == [2, 1, 0]
@@ -302,7 +396,7 @@ def two_forms(rescore: Run) -> tuple[str, str]:
     Path("gold").write_text("".join(gold))
     typed = ["--group-ids", "(.*)-[0-9]+", "-o", "grouped.jsonl"]
     done = rescore("convert", "requests.jsonl", *typed)
-    assert "of 5 hypotheses, samples without scores" in done.stderr
+    assert "of 5 hypotheses, samples with equal scores" in done.stderr
     return "choices.jsonl", "grouped.jsonl"
 
 

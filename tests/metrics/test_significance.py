@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +15,15 @@ import pytest
 import sacrebleu
 from sacrebleu.significance import PairedTest
 
+from rescore.asr import agreement
 from rescore.config import RunConfig
 from rescore.dataset import Dataset
 from rescore.errors import UserError
-from rescore.metrics.folds import by_group, speakers
+from rescore.metrics.folds import by_group, speakers, split, warn_of_folds
 from rescore.metrics.mapsswe import matched_pairs
 from rescore.metrics.mt import Bleu, Chrf
 from rescore.metrics.significance import (
+    SAMPLES,
     by_speakers,
     confidence_interval,
     paired_bootstrap,
@@ -30,6 +33,7 @@ from rescore.metrics.significance import (
 from rescore.metrics.wer import ErrorRate
 from rescore.nbest import Hypothesis, NbestList
 from rescore.plan import resolve
+from tests.conftest import run_main
 from tests.metrics.test_alignment import sclite
 
 WORDS = ["a", "b", "c", "d", "e", "f", "g", "h"]
@@ -290,3 +294,73 @@ def test_mapsswe_is_sc_stats(seed: int, tmp_path: Path) -> None:
     assert found.segments == int(numbers[1])
     wanted = [float(number) for number in numbers.groups()[1:]]
     assert [found.mean, found.deviation, found.z] == pytest.approx(wanted, abs=5.1e-4)
+
+
+def test_pages_tell_the_number_of_samples() -> None:
+    pages = {"output.md": SAMPLES, "combine.md": agreement.SAMPLES}
+    for name, number in pages.items():
+        page = (Path(__file__).parents[2] / "docs" / name).read_text()
+        assert f" {number:,} samples of the utterances" in " ".join(page.split())
+    assert f"{SAMPLES:,} samples" in run_main("eval", "--help").stdout
+
+
+def of_speakers(names: Sequence[str | None]) -> list[NbestList]:
+    """Return a list for each speaker; None for a list without the field."""
+    lists = []
+    for number, name in enumerate(names):
+        fields = {} if name is None else {"speaker": name}
+        texts = [Hypothesis(f"a {number}")]
+        lists.append(NbestList(f"u{number}", texts, ("a",), fields=fields))
+    return lists
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        ("aabbcc", "3 speakers for 4 folds"),
+        ("aabbccdd", ""),
+        ("aaaaaa", ""),
+        ("abcdef", ""),
+        ([None] * 6, ""),
+        (["a", "b", "c", "d", None, None], "2 of 6 lists have no field speaker"),
+        (["a", "b", "c", "d", "a", None], ""),
+        (["a", "b", "b", "b", None, None], "3 speakers for 4 folds"),
+    ],
+)
+def test_folds_say_who_is_not_kept_together(
+    names: Sequence[str | None], said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    lists = of_speakers(names)
+    warn_of_folds(lists, split(lists, 4))
+    assert said in caplog.text and bool(said) == bool(caplog.text)
+
+
+def test_named_speakers_must_be_as_many_as_folds() -> None:
+    with pytest.raises(UserError, match="only 3 speakers; give fewer folds"):
+        split(of_speakers("aabbcc"), 4, "speaker")
+
+
+@pytest.mark.parametrize("by", [None, "speaker"])
+def test_tests_by_speaker_tell_of_lists_without_one(
+    by: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    by_speakers(of_speakers([*"aabb", None, None]), by)
+    said = "2 of 6 lists have no field speaker (first: utterance u4)"
+    assert said in caplog.text
+    caplog.clear()
+    by_speakers(of_speakers("aabb"), by)
+    for nbest in (lists := of_speakers([None] * 4)):
+        nbest.id = nbest.id.replace("u", "ann-")
+    by_speakers(lists, by)
+    assert not caplog.text
+
+
+def test_speakers_that_are_not_found_name_the_fields() -> None:
+    (nbest,) = of_speakers([None])
+    nbest.fields = {"talker": "1", "room": "b"}
+    nbest.hypotheses[0].scores["qe"] = 1.0
+    for by in (None, "speaker", "spoken"):
+        with pytest.raises(UserError, match=r"or a field .found: room, talker."):
+            speakers([nbest], by)
+    with pytest.raises(UserError, match="--speaker qe: qe was read as a column of"):
+        speakers([nbest], "qe")

@@ -98,7 +98,7 @@ def test_equal_to_the_definition(
 def test_counts_are_exact_before_they_are_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kept: list[estimation.Part] = []
+    kept: list[estimation.PredictedPart] = []
     monkeypatch.setattr(
         estimation, "_table", lambda parts, totals, frequencies: kept.extend(parts)
     )

@@ -34,7 +34,7 @@ from click import ClickException
 from rescore import Rescorer, formats
 from rescore.asr.combine import combine
 from rescore.asr.correct import Corrector
-from rescore.asr.documents import kind_of, parts
+from rescore.asr.documents import kind_of, passages
 from rescore.asr.measured import measured_recordings
 from rescore.asr.whole import read_systems
 from rescore.cli.main import cli
@@ -49,7 +49,7 @@ from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Audio
 from rescore.reports import files, former
 from rescore.reports.records import SCHEMA
-from rescore.service.app import as_record, lists_of
+from rescore.service.app import as_native, lists_of
 from rescore.signature import parse
 from rescore.tuning import Weights
 from tests.formats.samples import SAMPLES
@@ -499,7 +499,7 @@ def cases() -> list[Case]:
         source = Source(folder / name)
         return [
             *corrector.document(
-                parts(source, draw.choice([kind_of(source), "ctm", "srt"]))
+                passages(source, draw.choice([kind_of(source), "ctm", "srt"]))
             )
         ]
 
@@ -531,7 +531,7 @@ def cases() -> list[Case]:
         """
         lists, _ = lists_of(path.read_bytes(), path.parent)
         answers = [
-            as_record(rescorer, choice)
+            as_native(rescorer, choice)
             for choice in rescorer.decide(rescorer.score([lists])[0])
         ]
         return json.dumps(answers, allow_nan=False)

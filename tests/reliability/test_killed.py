@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -22,44 +21,55 @@ from tests.processes import ended, start, until
 ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
-OFTEN = """
-from rescore.cli.start import main
-from rescore.lms.training import loop
-loop.CHECKPOINT_SECONDS = 0.0
-main()
-"""
-"""A program as `rescore`, whose trainings write a checkpoint after each step."""
-TOLD = """
+STAYS = """
+import time
 from pathlib import Path
 from rescore.cli.start import main
+try:
+    main()
+finally:
+    Path("begun").touch()
+    time.sleep(600)
+"""
+"""A program as `rescore` that stays when it has done its work: however fast it is, it
+can be killed.
+"""
+OFTEN = f"""
+from rescore.lms.training import loop
+loop.CHECKPOINT_SECONDS = 0.0
+save = loop.Trainer.save
+def told(trainer):
+    save(trainer)
+    Path("begun").touch()
+loop.Trainer.save = told
+{STAYS}
+"""
+"""A program whose trainings write a checkpoint after each step, and which leaves a file
+when there is one.
+"""
+TOLD = f"""
 from rescore.lms.cache import Cached
 as_scored = Cached.as_scored
 def told(*arguments):
     Path("begun").touch()
     return as_scored(*arguments)
 Cached.as_scored = told
-main()
+{STAYS}
 """
-"""A program as `rescore` that leaves a file when it begins to score."""
+"""A program that leaves a file when it begins to score."""
 
 
 def kill_after(
-    seconds: float, began: Path, program: str, arguments: list[str], folder: Path
-) -> bool:
-    """Whether it was killed so long after it wrote the file `began`; it may have ended
-    before.
-    """
-    before = began.stat().st_mtime_ns if began.exists() else 0
+    seconds: float, program: str, arguments: list[str], folder: Path
+) -> None:
+    """Kill a program so long after it left the file `begun`."""
+    begun = folder / "begun"
+    begun.unlink(missing_ok=True)
     process = start(arguments, folder, Path(os.devnull), program)
-    until(
-        lambda: began.exists() and began.stat().st_mtime_ns > before,
-        process,
-        pause=0.002,
-    )
-    assert began.exists() and began.stat().st_mtime_ns > before
+    until(begun.exists, process, pause=0.002)
     process.join(seconds)
     process.kill()
-    return ended(process) == -signal.SIGKILL
+    assert ended(process) == -signal.SIGKILL
 
 
 def timed(run: Run, arguments: list[str]) -> float:
@@ -92,15 +102,8 @@ def test_run_with_a_cache(
     lists, best = ((tmp_path / name).read_text() for name in ("out.jsonl", "best.trn"))
     draw = random.Random(0)
     for _ in range(kills):
-        while not kill_after(
-            draw.random() * took,
-            tmp_path / "begun",
-            TOLD,
-            [*run, "--cache", "cache"],
-            tmp_path,
-        ):
-            took *= 0.8  # the machine is less busy than it was: try again, earlier
-            shutil.rmtree(tmp_path / "cache")
+        seconds = draw.random() * took
+        kill_after(seconds, TOLD, [*run, "--cache", "cache"], tmp_path)
     timed(rescore, [*run, "--cache", "cache"])
     # batches are of what the cache lacks
     assert parsed((tmp_path / "out.jsonl").read_text()) == near(lists)
@@ -139,10 +142,7 @@ def test_training(kills: int, rescore: Run, tmp_path: Path) -> None:
 
     draw = random.Random(0)
     for _ in range(kills):
-        while not kill_after(draw.random() * took, state, OFTEN, command(), tmp_path):
-            took *= 0.8
-            shutil.rmtree(tmp_path / "two")
-            shutil.rmtree(state.parent)
+        kill_after(draw.random() * took, OFTEN, command(), tmp_path)
     timed(rescore, command())
     weights = [
         (tmp_path / name / "model.safetensors").read_bytes() for name in ("one", "two")

@@ -11,7 +11,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +19,7 @@ import pytest
 from tests.conftest import SENTENCES, TINY, Run, assert_one_line_error, write_json
 from tests.forking import program
 from tests.lms.test_ngram import ARPA
+from tests.processes import running, until
 
 ENTRY = {
     "ref": "the old",
@@ -425,37 +425,20 @@ def test_a_full_disk_in_training(tmp_path: Path) -> None:
 
 def test_sigterm_leaves_finished_parts_alone(tmp_path: Path) -> None:
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "rescore",
-            "score",
-            "-",
-            "--lm",
-            "ngram:lm.arpa",
-            "-o",
-            "out.jsonl",
-        ],
-        cwd=tmp_path,
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin
-    for index in range(12_000):
-        process.stdin.write(
-            json.dumps({"id": f"u{index}", "hyps": [{"score": 0, "text": "the old"}]})
-            + "\n"
-        )
-    process.stdin.flush()
-    deadline = time.monotonic() + 300
-    parts = tmp_path / "out.jsonl.shards"
-    while not list(parts.glob("0*.jsonl")) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGTERM)
-    process.stdin.close()
-    assert process.wait(timeout=300) == 143
+    score = ("score", "-", "--lm", "ngram:lm.arpa", "-o", "out.jsonl")
+    command = [sys.executable, "-m", "rescore", *score]
+    streams = {"stdin": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with running(command, cwd=tmp_path, **streams) as process:
+        assert process.stdin is not None
+        for index in range(12_000):
+            hyps = [{"score": 0, "text": "the old"}]
+            process.stdin.write(json.dumps({"id": f"u{index}", "hyps": hyps}) + "\n")
+        process.stdin.flush()
+        parts = tmp_path / "out.jsonl.shards"
+        until(lambda: [*parts.glob("0*.jsonl")], process)
+        process.send_signal(signal.SIGTERM)
+        process.stdin.close()
+        assert process.wait(timeout=300) == 143
     left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
     finished = {name for name in left if re.fullmatch(r"0\d+-[0-9a-f]+\.jsonl", name)}
     assert finished and left - finished <= {"lm.arpa", "keys.jsonl"}

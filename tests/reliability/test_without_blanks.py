@@ -316,9 +316,9 @@ def test_confidences_are_equal(road: str, folder: Path) -> None:
     found = []
     for blanks in (True, False):
         run = outcome(road, "mbr", blanks, folder)
-        assert run.dev is not None
+        assert run.tuning_lists is not None
         words = confidences(
-            replace(run.plan, weights=run.weights), run.lists, run.dev
+            replace(run.plan, weights=run.weights), run.lists, run.tuning_lists
         ).words
         found.append(
             [[(word.text, round(word.confidence, 9)) for word in one] for one in words]

@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import re
+import select
 import shutil
 import subprocess
 import time
@@ -34,6 +35,8 @@ from rescore.tuning import Weights
 from tests.conftest import Run, assert_one_line_error, some_lists, write_json
 from tests.lms.test_ngram import ARPA
 
+MOST_SECONDS = 300
+"""How long a browser may take for an answer or a page."""
 EVIL = "<script>document.title='caught'</script> </script><b>bold</b> <!-- &amp; it's"
 
 
@@ -334,6 +337,9 @@ class Browser:
         os.close(reading)
         os.close(writing)
         self._folder, self._left, self._session, self._number = folder, b"", {}, 0
+
+    def begin(self) -> None:
+        """Open a tab."""
         tab = self._call("Target.createTarget", url="about:blank")["targetId"]
         self._session = {
             "sessionId": self._call(
@@ -358,7 +364,10 @@ class Browser:
             sent = sent[os.write(self._to, sent) :]
         while True:
             while b"\0" not in self._left:
-                self._left += os.read(self._from, 1 << 20)
+                ready, _, _ = select.select([self._from], [], [], MOST_SECONDS)
+                read = os.read(self._from, 1 << 20) if ready else b""
+                assert read, f"the browser does not answer {method}"
+                self._left += read
             message, _, self._left = self._left.partition(b"\0")
             answer = json.loads(message)
             if answer.get("id") == self._number:
@@ -381,11 +390,14 @@ class Browser:
         ready = "document.readyState === 'complete'" + (
             " && document.getElementById('wait').hidden" if scripts else ""
         )
-        for _ in range(600):
-            if self.value(f"location.protocol === 'file:' && {ready}"):
-                return
+        self.until(f"location.protocol === 'file:' && {ready}")
+
+    def until(self, condition: str) -> None:
+        """Wait until a JavaScript expression is true on the page."""
+        end = time.monotonic() + MOST_SECONDS
+        while not self.value(condition):
+            assert time.monotonic() < end, f"never on the page: {condition}"
             time.sleep(0.05)
-        raise AssertionError("the page did not load")
 
     def value(self, expression: str) -> Any:
         """The value of a JavaScript expression on the page."""
@@ -413,8 +425,11 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     if program is None:
         pytest.skip("needs chromium")
     started = Browser(program, tmp_path_factory.mktemp("browser"))
-    yield started
-    started.close()
+    try:
+        started.begin()
+        yield started
+    finally:
+        started.close()
 
 
 Look = Callable[[str, str, int], str]
@@ -453,10 +468,8 @@ def test_nothing_is_cut_off_on_a_phone(page: str, browser: Browser) -> None:
     browser.value(
         "document.querySelectorAll('details').forEach(node => { node.open = true })"
     )
-    for _ in range(100):  # lists are filled once they are open
-        if browser.value("document.querySelectorAll('.list').length") == 5:
-            break
-        time.sleep(0.05)
+    # lists are filled once they are open
+    browser.until("document.querySelectorAll('.list').length == 5")
     assert (
         browser.value("innerWidth")
         == 390

@@ -14,7 +14,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -45,6 +44,7 @@ from rescore.scoring.shards import Shards
 from tests.conftest import ROOT, Run, assert_one_line_error, write_json
 from tests.lms.test_ngram import ARPA
 from tests.mt.test_lexical_training import pairs
+from tests.processes import lines_until, running
 
 installed = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None,
@@ -61,18 +61,22 @@ def nodes() -> Iterator[Any]:
     import ray
     from ray.cluster_utils import Cluster as Nodes
 
-    os.environ["RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO"] = "0"
-    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112 (at its usual 15 workers starve beside other tests)
-    found = Nodes(
-        initialize_head=True,
-        head_node_args={"num_cpus": 0, "object_store_memory": 100 << 20},
-    )
-    for _ in range(2):
-        found.add_node(num_cpus=1, object_store_memory=100 << 20)
-    ray.init(address=found.address, log_to_driver=False, logging_level="error")
-    yield found
-    ray.shutdown()
-    found.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        # at their usual 15 workers starve beside other tests
+        patch.setenv("RAY_worker_niceness", "0")
+        found = Nodes(
+            initialize_head=True,
+            head_node_args={"num_cpus": 0, "object_store_memory": 100 << 20},
+        )
+        try:
+            for _ in range(2):
+                found.add_node(num_cpus=1, object_store_memory=100 << 20)
+            ray.init(address=found.address, log_to_driver=False, logging_level="error")
+            yield found
+        finally:
+            ray.shutdown()
+            found.shutdown()
 
 
 @pytest.fixture
@@ -81,10 +85,14 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def without_start(done: Any) -> Any:
-    """Return what a command printed, without the lines about workers."""
+    """Return what a command printed, without the lines about workers: of these there
+    are more where workers start slowly.
+    """
     lines = []
     for line in done.stderr.splitlines(keepends=True):
-        if not re.search(r"(with Ray|workers? ready)$", line.rstrip()):
+        if not re.search(
+            r"(with Ray|workers? ready|first worker, \d+ s)$", line.rstrip()
+        ):
             lines.append(line)
     return replace(done, stderr="".join(lines))
 
@@ -543,10 +551,13 @@ def test_many_files(rescore: Run, tmp_path: Path) -> None:
 
 
 class SilentRay(LosingRay):
-    """Workers of which some load their models, and that answer no question."""
+    """Workers of which some load their models, and that answer no question. Waiting
+    takes no time: a clock goes on.
+    """
 
     def __init__(self, loads: bool) -> None:
         self.loads = loads
+        self.clock = 0.0
 
     def is_initialized(self) -> bool:
         return False
@@ -559,7 +570,7 @@ class SilentRay(LosingRay):
     def wait(
         self, references: list[Any], timeout: float
     ) -> tuple[list[Any], list[Any]]:
-        time.sleep(timeout)
+        self.clock += timeout
         return ([], references) if not self.loads else super().wait(references, timeout)
 
     def shutdown(self) -> None:
@@ -570,9 +581,7 @@ class SilentRay(LosingRay):
 def silent(monkeypatch: pytest.MonkeyPatch) -> SilentRay:
     ray = SilentRay(loads=True)
     monkeypatch.setattr(engine, "_import_ray", lambda: ray)
-    monkeypatch.setattr(engine, "STARTING", 0.3)
-    monkeypatch.setattr(engine, "ANSWERING", 0.3)
-    monkeypatch.setattr(engine, "NOTICE", 0.1)
+    monkeypatch.setattr(engine.time, "monotonic", lambda: ray.clock)
     return ray
 
 
@@ -654,15 +663,12 @@ def test_a_signal_ends_with_one_line(number: int, tmp_path: Path) -> None:
         "import signal; signal.signal(signal.SIGINT, signal.default_int_handler);"
         "from rescore.cli.main import main; main()"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *line.split()],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    assert process.stderr.readline() == "rescore: starting 1 worker with Ray\n"
-    process.send_signal(number)
-    _, rest = process.communicate(timeout=100)
+    command = [sys.executable, "-c", code, *line.split()]
+    with running(command, stderr=subprocess.PIPE) as process:
+        wanted = "rescore: starting 1 worker with Ray\n"
+        assert lines_until(wanted, process, process.stderr) == [wanted]
+        process.send_signal(number)
+        _, rest = process.communicate(timeout=300)
     assert process.returncode == 128 + number
     assert rest.splitlines()[-1] == "rescore: interrupted"
     assert len(rest.splitlines()) <= 2, rest

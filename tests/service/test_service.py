@@ -47,6 +47,7 @@ from rescore.options import OptionValues
 from rescore.tuning.record import Tuning
 from tests.conftest import ROOT, Run, assert_one_line_error, near
 from tests.lms.test_ngram import ARPA
+from tests.processes import lines_until, running
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -54,6 +55,8 @@ pytest.importorskip("uvicorn")
 from rescore.service import app as service
 
 WEIGHTS = {"s2s": 0.6, "tta": 0.4}
+MOST_SECONDS = 300
+"""How long anything may take: a test that waits has an end."""
 
 
 def demo(number: int, hypotheses: int = 10) -> list[NbestList]:
@@ -65,7 +68,7 @@ def demo(number: int, hypotheses: int = 10) -> list[NbestList]:
 
 def until(condition: Callable[[], bool], wanted: str) -> None:
     """Wait until a condition holds."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + MOST_SECONDS
     while not condition():
         assert time.monotonic() < end, f"never: {wanted}"
         time.sleep(0.01)
@@ -80,7 +83,9 @@ class Client:
     def ask(
         self, method: str, path: str, body: Any = None
     ) -> tuple[int, str, http.client.HTTPMessage]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", self.port, timeout=MOST_SECONDS
+        )
         try:
             data = (
                 body
@@ -112,13 +117,14 @@ def serving(rescorer: Rescorer, **limits: Any) -> Iterator[Client]:
     """A server in a thread."""
     listening = socket.create_server(("127.0.0.1", 0))
     server = service.server(service.application(rescorer, **limits))
-    thread = threading.Thread(target=server.run, args=([listening],))
+    # a daemon: Python does not wait for it at its end
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
     try:
         yield Client(listening.getsockname()[1])
     finally:
         server.should_exit = True
-        thread.join(60)
+        thread.join(MOST_SECONDS)
         assert not thread.is_alive()
 
 
@@ -174,7 +180,7 @@ class Gate:
 
     def score(self, questions: Sequence[Question]) -> list[TokenScores]:
         self.entered.set()
-        assert self.open.wait(60)
+        assert self.open.wait(MOST_SECONDS)
         if any(question.text == "defect" for question in questions):
             raise RuntimeError("a defect")
         self.sizes.append(len(questions))
@@ -406,7 +412,7 @@ def test_a_bad_request_harms_no_other_one_of_its_batch(gate: Gate) -> None:
     with serving(rescorer) as client, ThreadPoolExecutor(8) as threads:
         gate.shut()
         first = threads.submit(client.rescore, good)
-        assert gate.entered.wait(60)  # it is scored alone
+        assert gate.entered.wait(MOST_SECONDS)  # it is scored alone
         rest = [threads.submit(client.rescore, body) for body in bodies]
         client.until_waiting(4)
         gate.open.set()
@@ -426,7 +432,7 @@ def test_requests_that_wait_are_scored_together(gate: Gate) -> None:
     ):
         gate.shut()
         answers = [threads.submit(client.rescore, body_of(lists[0]))]
-        assert gate.entered.wait(60)  # it is scored alone
+        assert gate.entered.wait(MOST_SECONDS)  # it is scored alone
         answers += [
             threads.submit(client.rescore, body_of(nbest)) for nbest in lists[1:]
         ]
@@ -465,7 +471,7 @@ def test_too_many_requests_are_told_to_wait(gate: Gate) -> None:
     ):
         gate.shut()
         answers = [threads.submit(client.rescore, body)]
-        assert gate.entered.wait(60)  # it is scored alone
+        assert gate.entered.wait(MOST_SECONDS)  # it is scored alone
         answers += [threads.submit(client.rescore, body) for _ in range(2)]
         client.until_waiting(2)
         status, _, headers = client.ask("POST", "/rescore", body)
@@ -478,7 +484,9 @@ def test_too_many_requests_are_told_to_wait(gate: Gate) -> None:
 def test_a_large_body_is_refused(rescorer: Rescorer, chunked: bool) -> None:
     data = b" " * 300_000
     with serving(rescorer, body=10_000) as client:
-        connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=60)
+        connection = http.client.HTTPConnection(
+            "127.0.0.1", client.port, timeout=MOST_SECONDS
+        )
         connection.request(
             "POST",
             "/rescore",
@@ -499,17 +507,19 @@ def test_clients_that_go_away_harm_nobody(gate: Gate) -> None:
     data = json.dumps(body_of(demo(1)[0])).encode()
     head = "POST /rescore HTTP/1.1\r\nHost: a\r\n"
     head += f"Content-Length: {len(data)}\r\n\r\n"
+    whole = head.encode() + data
     with serving(Rescorer(gate, {"s2s": 0.5, "gate": 0.5})) as client:
-        gate.open.clear()
-        for sent in (
-            head.encode() + data,
-            head.encode() + data[:20],
-            head[:30].encode(),
-            head.encode() + data,
-        ):
+        gate.shut()
+        with socket.create_connection(("127.0.0.1", client.port)) as connection:
+            connection.sendall(whole)
+            assert gate.entered.wait(MOST_SECONDS)  # it is scored
+        for part in (whole[: len(head) + 20], whole[:30]):
             with socket.create_connection(("127.0.0.1", client.port)) as connection:
-                connection.sendall(sent)
-                time.sleep(0.1)
+                connection.sendall(part)
+                client.until_waiting(0)  # the server goes on
+        with socket.create_connection(("127.0.0.1", client.port)) as connection:
+            connection.sendall(whole)
+            client.until_waiting(1)
         gate.open.set()
         assert client.rescore(data)[0] == 200
         assert json.loads(client.ask("GET", "/health")[1])["waiting"] == 0
@@ -535,18 +545,11 @@ def process(
     ]
     command += ["--lm", lm] * bool(lm)
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True
-    ) as running:
-        try:
-            assert running.stderr is not None
-            lines: list[str] = []
-            while not (lines and "listening" in lines[-1]):
-                lines.append(running.stderr.readline())
-                assert lines[-1], "".join(lines)
-            yield running, Client(int(lines[-1].rpartition(":")[2]))
-        finally:
-            running.kill()
+    with running(
+        command, cwd=folder, env=environment, stderr=subprocess.PIPE
+    ) as started:
+        lines = lines_until("listening", started, started.stderr)
+        yield started, Client(int(lines[-1].rpartition(":")[2]))
 
 
 GATED = """
@@ -555,7 +558,9 @@ from pathlib import Path
 
 from rescore.cli.start import main
 from rescore.rescorer import Rescorer
+from rescore.service import app
 
+app.GRACE = 600
 decide = Rescorer.decide
 
 
@@ -569,7 +574,9 @@ def wait_and_decide(self, lists):
 Rescorer.decide = wait_and_decide
 main()
 """
-"""The command; no request is answered before the file `open` is there."""
+"""The command; no request is answered before the file `open` is there, and a slow
+machine has time to answer all that wait.
+"""
 
 
 def is_refused(client: Client) -> bool:
@@ -592,7 +599,7 @@ def test_nothing_is_lost_when_it_is_stopped(
     expected = [(200, rescorer.choose(nbest).text) for nbest in lists]
     with (
         process(f"tta:{models['tta']}", tmp_path, program=("-c", GATED)) as (
-            running,
+            service_process,
             client,
         ),
         ThreadPoolExecutor(len(lists)) as threads,
@@ -602,11 +609,11 @@ def test_nothing_is_lost_when_it_is_stopped(
         for nbest in lists[1:]:
             asked.append(threads.submit(client.rescore, body_of(nbest)))
         client.until_waiting(len(lists) - 1)
-        running.send_signal(signal.SIGTERM)
+        service_process.send_signal(signal.SIGTERM)
         until(lambda: is_refused(client), "new connections are refused")
         (tmp_path / "open").touch()
         answers = [one.result() for one in asked]
-        assert running.wait(60) == 0
+        assert service_process.wait(MOST_SECONDS) == 0
     assert [(status, answer["text"]) for status, answer in answers] == expected
 
 
@@ -639,15 +646,18 @@ def test_the_configuration_of_nginx_in_the_docs(client: Client, tmp_path: Path) 
         f"daemon off; pid {tmp_path}/pid; error_log {tmp_path}/log; events {{}}\n"
         f"http {{ access_log off; {' '.join(paths)}\n{site} }}\n"
     )
-    with subprocess.Popen([nginx, "-c", str(tmp_path / "nginx.conf")]) as running:
+    with subprocess.Popen([nginx, "-c", str(tmp_path / "nginx.conf")]) as proxy:
         try:
-            while not (tmp_path / "pid").exists():
-                assert running.poll() is None, (tmp_path / "log").read_text()
-                time.sleep(0.01)
+
+            def listens() -> bool:
+                assert proxy.poll() is None, (tmp_path / "log").read_text()
+                return (tmp_path / "pid").exists()
+
+            until(listens, "nginx listens")
             nbest = body_of(demo(1)[0])
             assert Client(port).rescore(nbest) == client.rescore(nbest)
         finally:
-            running.terminate()
+            proxy.terminate()
 
 
 @pytest.fixture
@@ -807,6 +817,29 @@ def test_words_are_the_same_where_the_metric_says_so() -> None:
     found = rescorer.confidences(rescorer.choose(lists[0]))
     assert found == rescore.confidence(lists, {"s2s": 1.0})[0]
     assert found[0].confidence == pytest.approx(2 / 3)
+
+
+TRAITS: dict[str, dict[str, Any]] = {
+    "words": {},
+    "an empty source": {"source": ""},
+    "a source": {"source": "die alte Uhr"},
+    "of a translator": {"header": Header(translates=True)},
+}
+"""What says whether lists are translations, for which BLEU is the default metric."""
+
+
+def test_requests_have_the_metric_of_their_lists() -> None:
+    config = RunConfig(decide="mbr", scale=1.0)
+    weights = Weights({"s2s": 1.0})
+    rescorer = Rescorer((), weights, config)
+    chosen = {}
+    for name, traits in TRAITS.items():
+        lists = [replace(nbest, **traits) for nbest in demo(100)]
+        outcome = pipeline.apply(lists, weights, config)
+        assert [one.text for one in rescorer.choose_all(lists)] == outcome.texts, name
+        chosen[name] = outcome.texts
+    assert chosen["words"] == chosen["an empty source"] != chosen["a source"]
+    assert chosen["a source"] == chosen["of a translator"]
 
 
 Look = Callable[[str, int], str]

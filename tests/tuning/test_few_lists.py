@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,9 @@ from rescore import formats
 from rescore.asr.mixture import Mixture
 from rescore.asr.systems import combined
 from rescore.dataset import Dataset
+from rescore.decision import Decision
 from rescore.nbest import Hypothesis, NbestList
-from rescore.tuning.lists import ENOUGH, warn_of_few
+from rescore.tuning.lists import ENOUGH, tell_order, warn_of_few
 from tests.conftest import Run
 
 
@@ -124,3 +127,15 @@ def test_votes_on_few_lists_are_told(
     caplog.clear()
     package.tune(voted(20), decision="rover")
     assert caplog.text.count("votes that are tuned on 20 lists") == 1
+
+
+@pytest.mark.parametrize("second", [-math.log(2), -1.0])
+def test_a_list_of_one_hypothesis_does_not_hide_that_others_have_no_scores(
+    second: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    two = [Hypothesis("a", {"s2s": 0.0}), Hypothesis("b", {"s2s": second})]
+    alone = [Hypothesis("c", {"s2s": -3.0})]
+    lists = Dataset([NbestList("u", two), NbestList("v", alone)])
+    tell_order(Decision("mbr"), lists)
+    assert ("counts the order" in caplog.text) is (second == -math.log(2))

@@ -22,7 +22,7 @@ from rescore.asr.whole import Recording, are_whole, read_systems
 from rescore.cli import options
 from rescore.cli.bridge import is_typed, refuse_beside, typed_again
 from rescore.config import GROUPS, MEASURES, RunConfig
-from rescore.dataset import NO_LISTS, Dataset
+from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError, counted, takes_no
 from rescore.formats.reading import options_of_lists
 from rescore.formats.references import (
@@ -38,7 +38,7 @@ from rescore.formats.source import InputWarnings, ReadOptions
 from rescore.formats.text import duplicated
 from rescore.formats.understood import tell_files
 from rescore.ids import is_piece_of
-from rescore.metrics import Metric, default_metric
+from rescore.metrics import Metric
 from rescore.metrics.base import text_value
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.metrics.texts import warn_of_texts
@@ -117,7 +117,7 @@ def command(
     plan = resolve(config)
     words = plan.metric.words or EXACT
     lists = Dataset(_lists(own, inputs, words, plan.metric.units or words))
-    if not config.metrics and default_metric(lists) != default_metric(NO_LISTS):
+    if not config.metrics and lists.are_translations:
         plan = resolve(config, lists)
     warn_of_texts(plan.metric, lists)
     group_table = _group_table(lists, plan)
@@ -139,7 +139,7 @@ def command(
             "to measure each system and the vote: rescore %s",
             shlex.join([named[0], *measuring]),
         )
-    elif plan.metric.words and not any(nbest.references for nbest in lists):
+    elif plan.metric.words and not lists.has_references:
         _tell_how_to_tune(own, measuring, lists)
 
 

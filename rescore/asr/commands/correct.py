@@ -10,7 +10,7 @@ import click
 
 from rescore import formats
 from rescore.asr.correct import Corrector, TermChange
-from rescore.asr.documents import KINDS, Documents, kind_of, parts
+from rescore.asr.documents import KINDS, Documents, kind_of, passages
 from rescore.cli import options
 from rescore.errors import OptionError
 from rescore.formats.source import Source
@@ -83,7 +83,7 @@ def command(own: CorrectOptions) -> None:
         for target, source in targets.items():
             with formats.opened(target) as file:
                 kind = own.kind or kind_of(source)
-                document = understood.counted(parts(source, kind), source.name, kind)
+                document = understood.counted(passages(source, kind), source.name, kind)
                 for written, changes in corrector.document(document):
                     file.write(written)
                     number += len(changes)

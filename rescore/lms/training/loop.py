@@ -65,7 +65,12 @@ LINE_SECONDS = 30.0
 LEAST_SHARE = 0.1
 """The share of --minutes that is for updates, however long reading takes."""
 FEW_TO_ADAPT = 20
-"""With fewer updates, an adaptation says nothing about the learning rate."""
+"""Below this number of updates, an adaptation does not show what its text can teach."""
+FEW_UPDATES = 100
+"""Below this number of updates, a network that started from random weights is nearly
+random still: no weight is recommended for it. The updates of the model that an adapted
+network started from do not count: they are not known.
+"""
 FORWARD = 0.5
 """The time of a token in a validation, as a share of its time in an update, before a
 validation was measured.
@@ -310,6 +315,15 @@ class Trainer:
         tokens = progress.held_out_share * self._held_out_tokens
         return FORWARD * tokens * each
 
+    def are_few(self, updates: int) -> bool:
+        """Return whether updates are too few to learn from: then the advice is about
+        the length of the training, and not about the learning rate.
+
+        Args:
+            updates: A number of updates.
+        """
+        return updates < (FEW_TO_ADAPT if self._adapts else FEW_UPDATES)
+
     @property
     def is_done(self) -> bool:
         """Whether nothing is left to train."""
@@ -388,7 +402,7 @@ class Trainer:
             f"about {counted(updates, 'update')} of at most"
             f" {options.batch_tokens:,} tokens fit into --minutes {options.minutes:g}"
         )
-        if updates < FEW_TO_ADAPT:
+        if self.are_few(updates):
             held += (
                 ", too few to learn from; give more --minutes, fewer --batch-tokens, or"
                 f" more cores (there are {torch.get_num_threads()} threads)"

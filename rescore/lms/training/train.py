@@ -24,8 +24,9 @@ from rescore.lms.folders import TOKENS_PER_WORD, card_head, check_is_free
 from rescore.lms.kinds import NeuralKind
 from rescore.lms.networks import Network
 from rescore.lms.tokenizer import Tokenizer
+from rescore.lms.training import loop
 from rescore.lms.training.corpus import Corpus, encode_corpus, encode_pairs
-from rescore.lms.training.loop import FEW_TO_ADAPT, STATE, Trainer
+from rescore.lms.training.loop import STATE, Trainer
 from rescore.lms.training.options import NeuralOptions, TrainingData, lessons_of
 from rescore.lms.training.vocabulary import train_wordpiece
 
@@ -279,16 +280,9 @@ def _report_best(trainer: Trainer, report: Report) -> None:
         )
         return
     advice = ""
-    if trainer.progress.step >= FEW_TO_ADAPT:
+    if not trainer.are_few(trainer.progress.step):
         advice = "; try a lower --learning-rate"
     report(f"nothing gained: {options.out} has the weights of {options.init}{advice}")
-
-
-FEW_UPDATES = 100
-"""Below this number of updates, a network that started from random weights is nearly
-random still: no weight is recommended for it. The updates of the model that an adapted
-network started from do not count: they are not known.
-"""
 
 
 USUAL_WEIGHT = 0.3
@@ -300,7 +294,7 @@ def _warn_of_few_updates(trainer: Trainer) -> None:
     stopped earlier, because nothing gained, needs no more minutes.
     """
     options = trainer.options
-    if options.minutes is None or trainer.progress.step >= FEW_UPDATES:
+    if options.minutes is None or not trainer.are_few(trainer.progress.step):
         return
     if not trainer.is_done:
         return
@@ -399,7 +393,7 @@ def _recommended(start: Path | None, updates: int) -> tuple[float | None, str]:
         if weight is not None:
             name = _in_a_table(start.resolve().name)
             return weight, f"the weight of {name}, which the network started from"
-    if updates < FEW_UPDATES:
+    if updates < loop.FEW_UPDATES:
         return None, "because the network had few updates"
     return USUAL_WEIGHT, "the papers' usual value"
 

@@ -8,12 +8,14 @@ import importlib
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -25,6 +27,7 @@ from rescore.errors import UserError
 from rescore.lms.config import NetworkConfig
 from rescore.lms.tokenizer import Tokenizer
 from tests.conftest import ROOT, SENTENCES
+from tests.processes import lines_until, running
 
 DOCUMENTS = [SENTENCES[start : start + 37] for start in range(0, len(SENTENCES), 37)]
 JOB = ROOT / "benchmarks" / "gpu"
@@ -38,14 +41,50 @@ def shards(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("shards")
 
 
-def start(folder: Path, script: str, *arguments: str) -> subprocess.Popen[str]:
+CLOCKED = """
+import queue, runpy, sys, threading, time  # of these, two keep the real clock
+from pathlib import Path
+
+clock, shards = [0.0], int(sys.argv[1])
+time.monotonic = lambda: clock[0]
+from rescore.lms.training.loop import Trainer
+
+update = Trainer.update
+
+
+def clocked(trainer, *batch):
+    (task,) = trainer.tasks.values()
+    while clock[0] > 4 and len(task.corpus.shards) < shards:
+        time.sleep(0.01)
+    clock[0] += 0.01
+    return update(trainer, *batch)
+
+
+Trainer.update = clocked
+sys.argv = sys.argv[2:]
+sys.path[0] = str(Path(sys.argv[0]).parent)
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+"""Runs a script of the job by a clock on which an update takes 0.01 s and nothing else
+takes any time. At 4 s this clock waits for the last shard.
+"""
+
+
+def clocked(folder: Path, shards: int) -> list[str]:
+    """Return the command that runs a script by a clock that waits for some shards."""
+    (folder / "clocked.py").write_text(CLOCKED, encoding="utf-8")
+    return [sys.executable, str(folder / "clocked.py"), str(shards)]
+
+
+def start(
+    folder: Path, python: list[str], script: str, *arguments: str
+) -> AbstractContextManager[subprocess.Popen[str]]:
     """Start a script of the job in a folder."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(
-        [sys.executable, str(JOB / script), *arguments],
+    return running(
+        [*python, str(JOB / script), *arguments],
         cwd=folder,
         env=environment,
-        text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
@@ -72,7 +111,8 @@ def packed(tmp_path_factory: pytest.TempPathFactory, tokenizer: Tokenizer) -> Pa
         config.save(folder / f"{name}.json")
     size = ("--megabytes", "0.0155", "--block-tokens", "1000", "--processes", "1")
     usual = ("text", "--tokenizer", "tokenizer.json", "--out", "packed")
-    output(start(folder, "pack.py", *usual, *size))
+    with start(folder, [sys.executable], "pack.py", *usual, *size) as process:
+        output(process)
     return folder
 
 
@@ -84,11 +124,11 @@ def job(packed: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until a condition holds, for a minute at most."""
-    end = time.monotonic() + 60
+def until(condition: Callable[[], bool], log: Path) -> None:
+    """Wait until a condition holds, for some minutes at most."""
+    end = time.monotonic() + 300
     while not condition():
-        assert time.monotonic() < end
+        assert time.monotonic() < end, log.read_text(encoding="utf-8")
         time.sleep(0.05)
 
 
@@ -170,7 +210,7 @@ def step(job: Path, *arguments: str) -> str:
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
-        "PYTHON": sys.executable,
+        "PYTHON": str(job / "python"),
         "TOKENIZER": str(job / "tokenizer.json"),
         "WORK": str(job / "work"),
     }
@@ -179,30 +219,44 @@ def step(job: Path, *arguments: str) -> str:
         env=environment,
         text=True,
         capture_output=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-@pytest.mark.long
-def test_it_trains_on_shards_that_arrive_and_its_save_scores(job: Path) -> None:
-    """The steps of job.sh in the order of the time table."""
+@pytest.fixture
+def work(job: Path) -> Iterator[Path]:
+    """The folder of job.sh. Its trainer lives on when a test fails, and is ended."""
     work = job / "work"
+    yield work
+    pid = work / "run" / "pid"
+    if pid.exists() and not (work / "log").read_text().endswith("finished\n"):
+        with suppress(ProcessLookupError):
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.long
+def test_it_trains_on_shards_that_arrive_and_its_save_scores(
+    job: Path, work: Path
+) -> None:
+    """The steps of job.sh in the order of the time table."""
+    python = job / "python"
+    python.write_text(f'#!/bin/sh\nexec {shlex.join(clocked(job, 2))} "$@"\n')
+    python.chmod(0o755)
     usual = "--batch-tokens 500 --held-out 20 --device cpu --learning-rate 0.01"
     saving = "--save-every 0.03 --part-megabytes 0.01"
     config = ("--config", str(job / "config.json"))
     step(job, "start", "0.15", *config, *usual.split(), *saving.split())
-    until(lambda: (work / "run" / "pid").exists())
     packed = sorted(map(str, (job / "packed").iterdir()))
     # not whole yet
     (work / "shards" / "shard-000.safetensors").write_bytes(b"\x10" * 20)
     step(job, "shard", packed[0])
-    until(lambda: any((work / "run").glob("save-*")))
+    until(lambda: any((work / "run").glob("save-*")), work / "log")
     step(job, "shard", packed[1])
     assert "tokens" in step(job, "show")
     out = job / "out"
-    assert "saved" in step(job, "finish", "60", str(out))
+    assert "saved" in step(job, "finish", "200", str(out))
     lines = (out / "log").read_text()
     assert re.search(r"shard 2: shard-001.*in all\n(.*\n)*.* step \d+  tokens", lines)
     losses = [float(loss) for loss in re.findall(r" loss (\S+)  [\d,]+ tok", lines)]
@@ -226,21 +280,19 @@ def test_a_slow_machine_is_stopped_and_another_goes_on(job: Path) -> None:
     shutil.copy(job / "packed" / "shard-000.safetensors", job / "shards")
     networks = ("--config", "config.json", "--narrow", "narrow.json")
     judging = ("--judge-after", "1.5", "--least-tokens", "1e15")
-    process = start(job, "trainer.py", *networks, *judging, *options(5))
-    assert process.stdout is not None
-    for line in process.stdout:
-        if line.startswith("too slow"):
-            break
-    for line in process.stdout:
-        if "tokens/s" in line:
-            break
-    os.kill(int((job / "run" / "pid").read_text()), signal.SIGTERM)
-    rest, _ = process.communicate(timeout=60)
+    python = clocked(job, 1)
+    training = (*networks, *judging, *options(600, "--save-every", "600"))
+    with start(job, python, "trainer.py", *training) as process:
+        lines_until("too slow", process, process.stdout)
+        lines_until("tokens/s", process, process.stdout)
+        os.kill(int((job / "run" / "pid").read_text()), signal.SIGTERM)
+        rest, _ = process.communicate(timeout=300)
     assert process.returncode == -signal.SIGTERM, rest
     (save,) = (job / "run").glob("save-*")
     progress = json.loads((save / "progress.json").read_text())
-    resumed = start(job, "trainer.py", "--resume", str(save), *options(0.1))
-    before = re.search(r"validation loss (\S+)", output(resumed))
+    again = ("--resume", str(save), *options(0.1))
+    with start(job, python, "trainer.py", *again) as resumed:
+        before = re.search(r"validation loss (\S+)", output(resumed))
     assert before is not None
     assert float(before[1]) == pytest.approx(progress["loss"], abs=0.02)
     last = job / "run" / "save-002"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -68,14 +67,6 @@ def test_a_signal_saves_the_state(
     assert steps > 0  # no checkpoint was due: the signal saved it
     assert rescore(*train, "--steps", str(steps + 2), "--resume").returncode == 0
     assert steps_of(tmp_path / "lm") == steps + 2
-
-
-@pytest.fixture
-def heeded() -> Iterator[None]:
-    """A shell's background jobs inherit that SIGINT is ignored; here it is not."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("heeded")
@@ -156,7 +147,10 @@ def test_the_help_says_defaults() -> None:
     )
 
 
-def test_the_pace_is_that_of_the_last_interval() -> None:
+def test_the_pace_is_that_of_the_last_interval(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loop.time, "monotonic", lambda: 0.0)
     told = loop.Pace(0, 0.0, 0.0)
     assert told.line(1000, 100.0, 0.1) == "10 tokens/s  10.0% done, 15 minutes to go"
     # faster than on average
