@@ -22,6 +22,7 @@ from rescore.nbest import (
     Header,
     NbestList,
     are_samples,
+    content_key,
     first_of_each_header,
 )
 
@@ -96,6 +97,7 @@ class Dataset(Sequence[NbestList]):
             firsts = first_of_each_header(self._lists)
             header = united([nbest.header for nbest in firsts])
         self.header = header
+        self._whole: tuple[Dataset, list[int]] | None = None
 
     @classmethod
     def of(cls, lists: Iterable[NbestList]) -> Dataset:
@@ -110,6 +112,18 @@ class Dataset(Sequence[NbestList]):
             lists: The lists.
         """
         return Dataset(lists, self.header)
+
+    def part(self, places: Iterable[int]) -> Dataset:
+        """Return the lists at some places, as a set that takes its `content_keys` from
+        this set.
+
+        Args:
+            places: The places of the lists, from 0.
+        """
+        chosen = list(places)
+        part = self.with_lists(self._lists[place] for place in chosen)
+        part._whole = self, chosen
+        return part
 
     def __len__(self) -> int:
         return len(self._lists)
@@ -138,6 +152,16 @@ class Dataset(Sequence[NbestList]):
 
     def __repr__(self) -> str:
         return f"Dataset({self._lists!r})"
+
+    @cached_property
+    def content_keys(self) -> list[str]:
+        """The key of each list (`rescore.nbest.content_key`), by which lists have an
+        order that depends neither on ids nor on the file.
+        """
+        if self._whole is None:
+            return list(map(content_key, self._lists))
+        whole, places = self._whole
+        return [whole.content_keys[place] for place in places]
 
     @cached_property
     def has_references(self) -> bool:

@@ -251,10 +251,7 @@ class _Resolver:
         decision = Decision()
         if at.measures:
             metrics = self._metrics()
-            decision = self._decision()
-            for metric in metrics:
-                if misfit := decision.rule.misfit(metric):
-                    raise UserError(misfit)
+            decision = self._decision(metrics)
         cut_words = self._cut_words(metrics)
         expansions = self._expansions(cut_words)
         loaded = self._loaded(load)
@@ -450,14 +447,23 @@ class _Resolver:
             ]
         return (metrics[0].words if metrics else None) or Normaliser()
 
-    def _decision(self) -> Decision:
+    def _decision(self, metrics: Sequence[Metric]) -> Decision:
         """Return the decision that was asked for; else the decision that the weights
         were tuned for; else the best score.
+
+        Args:
+            metrics: The metrics of the texts that it chooses.
+
+        Raises:
+            UserError: The decision does not suit a metric, or lacks a scale.
         """
         at = self._at
         decision = decision_of(self._config, at.former_weights or FIRST_PASS_ALONE)
         if self._config.decide is None:
             check_decision(self._config, decision.name)  # weights may have chosen it
+        for metric in metrics:
+            if misfit := decision.rule.misfit(metric):
+                raise UserError(misfit)
         if decision.lacks_scale and not at.tunes and at.decides_lists:
             if not at.lists.header.by_systems:
                 raise _without_scale(decision, at.lists)

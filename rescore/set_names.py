@@ -12,8 +12,8 @@ from rescore.files import shown, unpacked_name
 _SET = re.compile(r"(dev|test|train|valid|validation|val|eval)(?![a-z])", re.IGNORECASE)
 """How a part of a name begins that says which set of a corpus a file has."""
 
-_WORDS = re.compile("[_-]")
-"""What stands between the words of a part of a name."""
+_WORDS = re.compile("(^|[_-])([^_-]*)")
+"""The words of a part of a name, each with the mark before it."""
 
 
 def name_of_set(path: str) -> str:
@@ -41,10 +41,10 @@ def part_beside_set(path: str) -> str:
     """
     stem = Path(unpacked_name(shown(path))).stem
     for part in reversed(stem.split(".")):
-        words = _WORDS.split(part)
-        others = [word for word in words if not _SET.match(word)]
-        if len(others) == len(words):
-            return part
-        if others:
-            return "_".join(others)
+        others = ""
+        for mark, word in _WORDS.findall(part):
+            if not _SET.match(word):
+                others += mark + word
+        if others.strip("_-"):
+            return others.strip("_-")
     return ""

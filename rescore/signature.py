@@ -50,7 +50,6 @@ from rescore.errors import UserError
 from rescore.nbest import (
     NbestList,
     content_hash,
-    content_key,
     first_of_each_header,
     hash_of_set,
 )
@@ -257,17 +256,16 @@ def number_of(lists: Dataset) -> str:
     return f"{len(lists)}of{len(lists) + left_out}"
 
 
-def _recordings(lists: Iterable[NbestList]) -> Iterator[str]:
+def _recordings(lists: Dataset) -> Iterator[str]:
     """Yield the content of each list and of the list before it in its recording, for
     models that read neighbours.
     """
     last: NbestList | None = None
-    for nbest in lists:
-        before = ""
-        if last is not None and last.recording == nbest.recording:
-            before = content_key(last)
-        yield before + content_key(nbest)
-        last = nbest
+    last_key = ""
+    for nbest, key in zip(lists, lists.content_keys, strict=True):
+        is_next = last is not None and last.recording == nbest.recording
+        yield last_key + key if is_next else key
+        last, last_key = nbest, key
 
 
 def _quoted(text: str) -> str:

@@ -18,7 +18,7 @@ from rescore.asr.systems import header_of
 from rescore.columns import Column, Role
 from rescore.dataset import FEWEST, Dataset, united
 from rescore.errors import UserError
-from rescore.nbest import NO_HEADER, Header, Hypothesis, NbestList
+from rescore.nbest import NO_HEADER, Header, Hypothesis, NbestList, content_key
 from rescore.signature import column_records
 from tests.conftest import ROOT, Run
 
@@ -269,3 +269,22 @@ def test_a_model_beside_scores_that_look_like_means(
     rescore.score(means, brevity, lm_norm="mean")
     rescore.score(first_pass_of("sums", 200, 1), brevity)
     assert said not in caplog.text
+
+
+def test_a_part_has_the_keys_of_its_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each key is computed once, for the set and for its parts."""
+    computed: list[str] = []
+
+    def counted_key(nbest: NbestList) -> str:
+        computed.append(nbest.id)
+        return content_key(nbest)
+
+    monkeypatch.setattr("rescore.dataset.content_key", counted_key)
+    every = first_pass_of("sums", 12, 0)
+    part = every.part([7, 2, 5])
+    part_of_part = part.part([2, 0])
+    for lists in (part_of_part, part, every):
+        assert lists.header is every.header
+        assert lists.content_keys == list(map(content_key, lists))
+    assert list(part_of_part) == [every[5], every[7]]
+    assert computed == [nbest.id for nbest in every]

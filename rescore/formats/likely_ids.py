@@ -48,7 +48,7 @@ class LikelyIds:
             is_list: Whether the record may have several hypotheses.
         """
         self._have_lists |= is_list
-        if self._have_lists and self._records == MOST_LISTS:
+        if self._have_lists and self._records >= MOST_LISTS:
             return
         self._records += 1
         for name, seen in list(self._seen.items()):

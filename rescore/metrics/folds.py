@@ -9,10 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rescore.dataset import Dataset
 from rescore.errors import UserError, counted, listed
 from rescore.formats.id_groups import groups_of_ids
 from rescore.metrics.base import Counts
-from rescore.nbest import NbestList, content_key, hash_of_set
+from rescore.nbest import NbestList, hash_of_set
 
 log = logging.getLogger(__name__)
 
@@ -190,8 +191,8 @@ def split(lists: Sequence[NbestList], number: int, pattern: str | None = None) -
             f"--folds {number}: only {counted(len(sizes), unit)}; give fewer folds"
         )
     keys: dict[str, list[str]] = {group: [] for group in sizes}
-    for nbest, group in zip(lists, groups, strict=True):
-        keys[group].append(content_key(nbest))
+    for key, group in zip(Dataset.of(lists).content_keys, groups, strict=True):
+        keys[group].append(key)
     content = {group: hash_of_set(of_group) for group, of_group in keys.items()}
     loads = [0] * number
     fold_of: dict[str, int] = {}

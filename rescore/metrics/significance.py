@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rescore.dataset import Dataset
 from rescore.errors import UserError
 from rescore.metrics.base import Counts, Metric, Values
 from rescore.metrics.folds import (
@@ -19,7 +20,7 @@ from rescore.metrics.folds import (
     speakers,
     warn_of_nameless,
 )
-from rescore.nbest import NbestList, content_key
+from rescore.nbest import NbestList
 from rescore.parts import TESTS
 
 log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ ROUNDING = 1e-12
 
 
 def in_order(lists: Sequence[NbestList]) -> list[NbestList]:
-    """Return lists in the order of their content (`content_key`).
+    """Return lists in the order of their content (`Dataset.content_keys`).
 
     Samples are drawn by place, so the places must not depend on ids or on the order of
     a file.
@@ -48,22 +49,15 @@ def in_order(lists: Sequence[NbestList]) -> list[NbestList]:
     return [lists[place] for place in places_in_order(lists)]
 
 
-def places_in_order(
-    lists: Sequence[NbestList],
-    *rows: Sequence[Counts],
-    keys: Sequence[str] | None = None,
-) -> list[int]:
+def places_in_order(lists: Sequence[NbestList], *rows: Sequence[Counts]) -> list[int]:
     """Return the places of lists in the order of their content.
 
     Args:
         lists: The lists.
         rows: Statistics (k,) of each list, by which lists of equal content are ordered.
-        keys: The `content_key` of each list, if they are known.
     """
-    if keys is None:
-        keys = list(map(content_key, lists))
     keys_of_places = []
-    for place, key in enumerate(keys):
+    for place, key in enumerate(Dataset.of(lists).content_keys):
         counts = [each[place].tolist() for each in rows]
         keys_of_places.append((key, counts))
     return sorted(range(len(lists)), key=keys_of_places.__getitem__)
@@ -352,7 +346,6 @@ class PairedTest:
         lists: Sequence[NbestList],
         first: ScoredTexts,
         second: ScoredTexts,
-        keys: Sequence[str] | None = None,
     ) -> float:
         """Return the two-sided p-value of the difference between two choices.
 
@@ -361,27 +354,23 @@ class PairedTest:
             lists: Lists with references.
             first: The text that the first system chooses from each list.
             second: The text that the second system chooses from each list.
-            keys: The `content_key` of each list, if they are known.
 
         Raises:
             UserError: The test does not apply to the metric, or ids have no speaker.
         """
         test = TESTS[self.name]()
         if test.by_units:
-            first, second = self._units(lists, first, second, keys=keys)
+            first, second = self._units(lists, first, second)
         return float(test.p_value(metric, lists, first, second))
 
     def _units(
-        self,
-        lists: Sequence[NbestList],
-        *choices: ScoredTexts,
-        keys: Sequence[str] | None,
+        self, lists: Sequence[NbestList], *choices: ScoredTexts
     ) -> list[list[ScoredText]]:
         """Return choices with the statistics of units and without their texts."""
         every = []
         for choice in choices:
             every.append([chosen.counts for chosen in choice])
-        order = places_in_order(lists, *every, keys=keys)
+        order = places_in_order(lists, *every)
         units = []
         for rows in every:
             summed = self._summed(lists, order, rows)
@@ -389,17 +378,13 @@ class PairedTest:
         return units
 
     def by_unit(
-        self,
-        lists: Sequence[NbestList],
-        rows: Sequence[Counts],
-        keys: Sequence[str] | None = None,
+        self, lists: Sequence[NbestList], rows: Sequence[Counts]
     ) -> Sequence[Counts]:
         """Return the statistics of each unit that is exchanged or drawn.
 
         Args:
             lists: The lists.
             rows: The statistics (k,) of each list.
-            keys: The `content_key` of each list, if they are known.
 
         Returns:
             Statistics (k,) of each utterance or speaker, in the order of their content.
@@ -407,7 +392,7 @@ class PairedTest:
         Raises:
             UserError: Ids have no speaker.
         """
-        return self._summed(lists, places_in_order(lists, rows, keys=keys), rows)
+        return self._summed(lists, places_in_order(lists, rows), rows)
 
     def _summed(
         self, lists: Sequence[NbestList], order: Sequence[int], rows: Sequence[Counts]

@@ -7,6 +7,7 @@ compare figures whose signatures differ in a setting.
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -293,9 +294,10 @@ def _missing(name: str, value: float, matched: _Matched, place: int) -> Finding:
         old = matched.golden[place]
         new = matched.now[matched.probable[place]]
         note = "probably renamed"
+        renamed = shlex.quote(f"{old}={new}")
         advice = (
             f"{old} is probably {new} now: the figures are equal; give --renamed"
-            f" {old}={new}, or copy the new report to the golden file"
+            f" {renamed}, or copy the new report to the golden file"
         )
     return Finding(name, figure(value), "missing", "differs", note=note, advice=advice)
 

@@ -33,7 +33,7 @@ from rescore.metrics.significance import (
     ScoredTexts,
     confidence_interval,
 )
-from rescore.nbest import content_key, own_indices, tie_order
+from rescore.nbest import own_indices, tie_order
 from rescore.options import Declared, option
 from rescore.signature import Conditions, Signature, column_records, content
 from rescore.styles import UNDEFINED, figure
@@ -238,11 +238,6 @@ class Figures:
         """Return the metric of an output, in percent."""
         return value(self.metric, summed(output))
 
-    @cached_property
-    def _keys(self) -> list[str]:
-        """The key of each list by which units are ordered; it takes a moment."""
-        return list(map(content_key, self.lists))
-
     def by_unit(self, output: ScoredTexts) -> Sequence[Counts]:
         """Return the statistics of each unit that is exchanged or drawn
         (`PairedTest.by_unit`).
@@ -251,7 +246,7 @@ class Figures:
             output: One text per list.
         """
         rows = [text.counts for text in output]
-        return self.test.by_unit(self.lists, rows, self._keys)
+        return self.test.by_unit(self.lists, rows)
 
     def p_value(self, first: ScoredTexts, second: ScoredTexts) -> float:
         """Return the p-value of the difference between two outputs.
@@ -260,7 +255,7 @@ class Figures:
             first: One text per list.
             second: One text per list.
         """
-        return self.test.p_value(self.metric, self.lists, first, second, self._keys)
+        return self.test.p_value(self.metric, self.lists, first, second)
 
     def row(
         self,

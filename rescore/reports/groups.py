@@ -123,9 +123,9 @@ def labels(by: str, lists: Dataset) -> list[str]:
         return groups_of_ids(ids, SPEAKER, "--by speaker")
     if _NAME.fullmatch(by):
         raise UserError(
-            f"--by {by}: no list has this field (found: {fields_of_lists(lists)}); give"
-            " a field, or a regular expression whose first group is a part of the id,"
-            " such as '^(.+?)-'"
+            f"--by {by}: no list has this field with one value for all its hypotheses"
+            f" (found: {fields_of_lists(lists)}); give a field, or a regular expression"
+            " whose first group is a part of the id, such as '^(.+?)-'"
         )
     return groups_of_ids(ids, by, f"--by {by}", needs_group=True)
 

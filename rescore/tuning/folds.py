@@ -44,12 +44,9 @@ def tuned_in_folds(
         options: How weights are tuned.
     """
     weights_of_folds = []
+    of_list = np.array(folds.fold_of_list)
     for fold in paced(range(folds.number), "tuned %d of %d folds"):
-        rest = []
-        for nbest, its_fold in zip(lists, folds.fold_of_list, strict=True):
-            if its_fold != fold:
-                rest.append(nbest)
-        others = lists.with_lists(rest)
+        others = lists.part(np.flatnonzero(of_list != fold).tolist())
         tuning = Tuning.on(HELD_OUT, others, held_out=True)
         weights_of_folds.append(tune_weights(metric, others, columns, options, tuning))
     return weights_of_folds

@@ -206,6 +206,16 @@ def test_a_renamed_system_is_named(
     assert ("no such system" in done.stdout) != is_equal
 
 
+def test_a_name_with_a_blank_is_quoted(
+    rescore: Run, results: Values, tmp_path: Path
+) -> None:
+    for metric in results["metrics"]:
+        metric["systems"][1]["name"] = "fair one"
+    (tmp_path / "golden.json").write_text(json.dumps(results))
+    done = rescore("check", "r.json", "--golden", "golden.json")
+    assert "give --renamed 'fair one=fair'," in done.stdout, done.stdout
+
+
 def test_a_system_has_a_new_name(rescore: Run, results: Values, tmp_path: Path) -> None:
     for metric in results["metrics"]:
         metric["systems"][1]["name"] = "old"

@@ -260,6 +260,10 @@ NAMES = {
     "qe.{}.txt.gz": "qe",
     "logs/my.{}.qe_v2.csv": "qe_v2",
     "comet_kiwi_{}.txt": "comet_kiwi",
+    "{}-comet-kiwi.txt": "comet-kiwi",
+    "comet-{}_kiwi.txt": "comet_kiwi",
+    "_{}_qe.txt": "qe",
+    "qe.{}_.txt": "qe",
     "{}.txt": "",
     "{}": "",
 }

@@ -530,6 +530,6 @@ def test_numbers_are_names_where_an_option_names_the_column(
         asked += ["--report", "r.json"]
     done = rescore(command, "t.csv", *asked)
     assert done.returncode == 0, done.stderr
-    assert "1 column of texts read as fields of --by: talker" in done.stderr
+    assert "1 column read as a field of --by: talker" in done.stderr
     (nbest, *_) = api.read("t.csv")
     assert nbest.column_names == ["s2s", "talker", "qe"]

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from rescore import formats
-from rescore.formats.likely_ids import MOST_LISTS
+from rescore.formats.likely_ids import MOST_LISTS, LikelyIds
+from rescore.formats.rows import Row
 from rescore.formats.shapes import records
+from rescore.formats.source import InputWarnings
 from rescore.formats.understood import Understood
 from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import Run
@@ -247,6 +249,20 @@ def test_the_order_gives_ids_where_no_column_is_known(rescore: Run, name: str) -
         assert "ids from the order," in said
         assert (f"if {column} has the ids: --field id={column}" in said) == is_named
         assert "of one hypothesis" not in said, column
+
+
+def test_lists_behind_many_single_texts_are_not_kept(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    ids = LikelyIds(["talk"])
+    row = Row("", "t.jsonl, line 1", "a text")
+    for number in range(MOST_LISTS + 1):
+        ids.add({"talk": f"a_{number}"}, row, is_list=False)
+    for last in ("b_1", "a_0"):
+        ids.add({"talk": last}, row, is_list=True)
+    ids.tell(InputWarnings(), "t.jsonl")
+    assert "--field id=talk" in caplog.text
 
 
 def test_ids_are_looked_for_in_the_first_lists_alone(rescore: Run) -> None:

@@ -286,7 +286,7 @@ def test_the_page_and_the_report_have_the_groups(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("by", "said"),
     {
-        "dialect": "no list has this field (found: accent)",
+        "dialect": "all its hypotheses (found: accent)",
         "s2s": "s2s was read as a column of scores",
         "^s": "the expression has no group",
         "(x)": "does not match it",

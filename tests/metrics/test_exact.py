@@ -338,9 +338,11 @@ def test_answers_have_no_vote_by_words(metric: str, road: str, rescore: Run) -> 
         lists.append(NbestList(f"u{number}", hypotheses, ("#### 1",)))
     formats.write(lists, "l.jsonl")
     Weights({"s2s": 1.0}).save("w.json")
+    without_scale = (*road.split(), "--metric", metric, "--decide")
     command = (*road.split(), "--metric", metric, "--scale", "1", "--decide")
-    done = rescore(*command, "rover", "--answer", ANSWER)
-    assert_one_line_error(done, "--answer", "rover", "give --decide mbr")
+    for typed in (without_scale, command):  # no scale is asked for in vain
+        done = rescore(*typed, "rover", "--answer", ANSWER)
+        assert_one_line_error(done, "--answer", "rover", "give --decide mbr")
     for typed in (("mbr", "--answer", ANSWER), ("rover",)):
         done = rescore(*command, *typed)
         assert done.returncode == 0, done.stderr

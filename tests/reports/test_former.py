@@ -17,8 +17,9 @@ from tests.conftest import ROOT
 
 
 def former() -> list[Path]:
-    """The results files of former versions: of releases, and of the pages."""
-    folders = [ROOT / "tests" / "data" / "released", ROOT / "docs" / "results"]
+    """The results files of former versions: of releases, and between them."""
+    folders = [ROOT / "tests" / "data" / name for name in ("released", "former")]
+    folders.append(ROOT / "docs" / "results")
     paths = [ROOT / "data" / "golden.json"]
     for folder in folders:
         paths += sorted(folder.rglob("*.json"))
