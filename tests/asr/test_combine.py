@@ -412,7 +412,7 @@ def test_the_ctm_of_a_vote_is_sorted_and_tuning_names_what_it_compares(
     assert (
         table.returncode == 0
         and "\ntuned votes " in table.stderr
-        and "\ntuned votes " in table.stdout
+        and "\ntuned votes, ROVER " in table.stdout
     )
     assert (
         rescore(

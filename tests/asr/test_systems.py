@@ -546,7 +546,7 @@ def test_the_line_about_references_is_typed_as_it_stands(
     assert f"to measure each system and the vote: rescore {second}" in again.stderr
     table_of_votes = rescore(*shlex.split(second))
     assert table_of_votes.returncode == 0, table_of_votes.stderr
-    assert "\ntuned votes " in table_of_votes.stdout
+    assert "\ntuned votes, ROVER " in table_of_votes.stdout
     assert "numbers:en" in table_of_votes.stdout
 
 

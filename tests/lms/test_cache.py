@@ -225,19 +225,19 @@ def _score_until_stuck(folder: Path) -> None:
 
 
 def test_a_killed_process_keeps_what_it_scored(tmp_path: Path) -> None:
-    """One call does not end; its first scores are kept before, and are not computed
-    again.
+    """One call does not end; its first scores are kept before, each when the next one
+    is there, and are not computed again.
     """
     cached = Cached(lm := Counting(), tmp_path)
     cached.score(without_context([]))
     process = FORKS.Process(target=_score_until_stuck, args=(tmp_path,))
     process.start()
-    until(lambda: _rows(cached.path) == 100, process)
+    until(lambda: _rows(cached.path) == 99, process)
     process.kill()
     assert ended(process) == -signal.SIGKILL
     texts = without_context(STUCK)
     assert same(cached.score(texts), Counting().score(texts))
-    assert lm.asked == texts[100:]
+    assert lm.asked == texts[99:]
 
 
 SECOND_SIGNAL = """
