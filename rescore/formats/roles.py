@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from rescore.columns import RANK
 from rescore.errors import UserError, listed
 from rescore.formats import paths
+from rescore.formats.fields import NAMES_OF_GROUPS
 from rescore.formats.shapes import Shape
 from rescore.formats.wide import (
     Match,
@@ -394,7 +395,8 @@ class Named:
     def matching(self, keys: Iterable[str], names: Collection[str]) -> list[Match]:
         """Return the names that keys of --field stand for: of a pattern such as `h*`,
         all names that match, and that no nearer key of --field has; of another key,
-        the key. A pattern of texts leaves out names of scores (`PARTS`).
+        the key. A pattern leaves out usual names of groups, such as `speaker`; a
+        pattern of texts also leaves out names of scores (`PARTS`).
 
         Args:
             keys: Keys or patterns of one role.
@@ -408,6 +410,8 @@ class Named:
             nearer = [_lower(other) for other in self.every if is_nearer(other, key)]
             own = []
             for name in names:
+                if _lower(name).strip() in NAMES_OF_GROUPS:
+                    continue  # speaker is no score of s*
                 if key in self.texts and _lower(name).endswith(PARTS):
                     continue  # h1_logprob is no text of h*
                 matches = fnmatchcase(_lower(name), _lower(key))

@@ -117,6 +117,20 @@ def test_columns_without_a_family_are_only_listed() -> None:
     assert numbered(["id", "best1", "second", "words2"]) == ""
 
 
+@pytest.mark.parametrize("group", ["speaker", "Speaker", "session_id"])
+@pytest.mark.parametrize("value", ["3", "ann"])
+def test_a_pattern_takes_no_column_of_groups(
+    group: str, value: str, tmp_path: Path
+) -> None:
+    (tmp_path / "wide.csv").write_text(
+        f"id,h1,h2,s1,s2,{group}\nu0,a,b,-1,-2,{value}\n"
+    )
+    options = ReadOptions(fields={"text": "h*", "score": "s*"})
+    (nbest,) = formats.read([tmp_path / "wide.csv"], options=options)
+    scores = [one.scores["s2s"] for one in nbest.hypotheses]
+    assert scores == [-1, -2] and nbest.fields == {group: value}
+
+
 PLACES = ["h1", "h2", "h3"]
 EMPTY = {"wide.csv": ["", " "], "wide.tsv": [""], "wide.jsonl": [None, "", " "]}
 
