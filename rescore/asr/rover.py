@@ -291,8 +291,8 @@ class Ballots:
         size = batch.lengths.size
         of_lists = [preferences[list_index] for list_index in batch.list_indices]
         posteriors = np.concatenate(of_lists)
-        shares = np.zeros(size)
-        shares[:] = np.bincount(places, posteriors, minlength=size)
+        sums = np.bincount(places, posteriors, minlength=size)
+        shares = np.asarray(sums, dtype=np.float64)
         leaders = np.zeros(size, dtype=np.intp)
         worst_first = np.argsort(-posteriors, kind="stable")[::-1]
         # assigned last: the best of each group; of equals the first

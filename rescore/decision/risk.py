@@ -164,7 +164,8 @@ class ListLosses:
         """Losses of choices in rows; columns are right."""
         self._between: Callable[[], Floats] = lambda: self._losses[self._every]
         """Returns the losses between all texts."""
-        self._among: Callable[[Places], Floats] = _Square(exact, len(texts)).among
+        self._square = _Square(exact, len(texts))
+        self._among: Callable[[Places], Floats] = self._square.among
         """Returns the losses between some texts."""
         self._least = _Table(
             lambda rows: least(self._every, rows).T, len(texts), np.float32

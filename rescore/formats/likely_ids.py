@@ -8,9 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rescore.errors import counted
-from rescore.formats.fields import NAMES_OF_GROUPS
 from rescore.formats.ids import Words
-from rescore.formats.roles import NAMES_OF_SYSTEMS
+from rescore.formats.roles import holds_names
 from rescore.formats.rows import Row
 from rescore.formats.source import InputProblem, InputWarnings
 from rescore.formats.understood import tell_likely_ids
@@ -91,7 +90,7 @@ def _are_like_ids(name: str, values: Sequence[str]) -> bool:
         name: The key.
         values: Its values.
     """
-    if name.strip().lower() in (*NAMES_OF_GROUPS, *NAMES_OF_SYSTEMS):
+    if holds_names(name):
         return False
     are_single_words = all(len(value.split()) == 1 for value in values)
     have_letters = any(map(str.isalpha, "".join(values)))

@@ -70,6 +70,17 @@ MOST_KINDS = 1000
 # --- roles that --field gives --------------------------------------------------------
 
 
+def holds_names(key: str) -> bool:
+    """Return whether a key or column usually has the names of systems, or of groups of
+    utterances: then numbers in it are neither scores nor ids.
+
+    Args:
+        key: The key or column.
+    """
+    usual = key.strip().lower()
+    return usual in NAMES_OF_SYSTEMS or usual in NAMES_OF_GROUPS
+
+
 def _role(text: str) -> tuple[str, str]:
     """Return the role and the key of a value of --field."""
     role, equals, key = text.partition("=")

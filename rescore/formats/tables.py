@@ -14,11 +14,10 @@ from typing import IO, Any
 from rescore.columns import FROM_FILE, RANK, SUM, Column, Role, reserved_columns
 from rescore.errors import UserError, counted, listed
 from rescore.files import opened
-from rescore.formats.fields import NAMES_OF_GROUPS, TextOfUtterance, fields_of
+from rescore.formats.fields import TextOfUtterance, fields_of
 from rescore.formats.objects import COMMAS, TABS, Delimited, Object
 from rescore.formats.records import GENERIC, RecordReader, text_of
 from rescore.formats.roles import (
-    NAMES_OF_SYSTEMS,
     ROLES,
     Fields,
     KeysOfRoles,
@@ -26,6 +25,7 @@ from rescore.formats.roles import (
     Named,
     Roles,
     Signed,
+    holds_names,
 )
 from rescore.formats.rows import Row, RowFormat
 from rescore.formats.shapes import records
@@ -367,10 +367,9 @@ class _Cells(RecordReader):
         """
         self._texts: list[str] = []
         """The further columns that hold no scores."""
-        names_of_names = {*NAMES_OF_SYSTEMS, *NAMES_OF_GROUPS}
-        names_of_names.update(name.strip().lower() for name in options.groups)
+        asked = {name.strip().lower() for name in options.groups}
         for name, (key, _) in self._more.items():
-            is_name = key.strip().lower() in names_of_names
+            is_name = holds_names(key) or key.strip().lower() in asked
             if is_name and name not in self.named.columns:
                 self._is_numeric[name] = False
                 self._texts.append(key)

@@ -423,8 +423,7 @@ def by_speakers(
         by = SPEAKERS
     test = PairedTest(name, by_speaker=True, pattern=by)
     labels = speakers(lists, by)
-    if labels_of_field(lists, by or SPEAKERS):
-        warn_of_nameless(lists, by)
+    warn_of_nameless(lists, by)
     if labels and len(set(labels)) == len(labels):
         log.warning(
             "%severy speaker has one utterance (first: %s), so --by-speaker changes"

@@ -294,7 +294,7 @@ def outlook(
     direction = _direction(metric)
     # "+ 0.0" makes 0 of -0, which would be shown as "-0.00".
     low, high = sorted(direction * end + 0.0 for end in ends)
-    are_alike = weights.decision.scale == 0  # whatever the scores are
+    are_alike = weights.decision.scale == 0
     new_texts = _number_of_new(lists, decided.texts)
     choices = [figures.oracle, before]
     if not new_texts:

@@ -165,7 +165,7 @@ BEST_ON_DEV = f"{MORE_LISTS}, or take the best weights on dev with --no-bagging"
 
 
 ANOTHER_SCALE = "leave out --scale to tune it, or give a scale above 0"
-"""What to do at scale 0, where all hypotheses count alike, whatever their scores."""
+"""What to do at scale 0, where scores do not count: all hypotheses count alike."""
 
 
 def another_lm(

@@ -54,9 +54,9 @@ class Weights(Choice):
     @property
     def tuned_columns(self) -> list[str]:
         """The columns of `weights` whose weight was tuned and has to gain beside the
-        others, whatever they are: scores of models, columns of the user, parts of the
-        toolkit's score, and counts. Columns of expansions come with new hypotheses,
-        whose gain has a test of its own.
+        others. They are scores of models, columns of the user, parts of the toolkit's
+        score, or counts. Columns of expansions are not among them: they come with new
+        hypotheses, whose gain has a test of its own.
         """
         if not self.tuning.has_figures:
             return []

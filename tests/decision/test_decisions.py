@@ -201,7 +201,7 @@ def test_losses_between_some_are_computed_once(metric: Metric) -> None:
     (whole,) = losses(metric, [one])
     (shared,) = compared(metric, [one])
     pairs = 0
-    square = shared._among.__self__  # type: ignore[attr-defined]
+    square = shared._square
     compute = square._compute
 
     def counted(choices: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -1,5 +1,5 @@
-"""Law: a line names each column whose tuned weight is 0, of whatever kind the column
-is, beside a column that helps and alone.
+"""Law: a line names each column whose tuned weight is 0: for each kind of column,
+beside a column that helps and alone.
 """
 
 from __future__ import annotations

@@ -205,7 +205,7 @@ def test_a_killed_process_leaves_a_whole_file(tmp_path: Path) -> None:
 
 
 class Stuck(Counting, Streamed):
-    """Gives each score when it has it, but never that of the text `stuck`."""
+    """Gives each score at once, and stops at the text `stuck`."""
 
     def as_scored(
         self, questions: Sequence[Question]

@@ -492,6 +492,46 @@ main()
 """A program as `rescore`, whose trainings write a checkpoint after each step."""
 
 
+def run_by_clock(
+    trained: Trainer,
+    monkeypatch: pytest.MonkeyPatch,
+    clock: list[float],
+    reading: float,
+    validating: float,
+    updating: float,
+) -> tuple[list[str], list[float]]:
+    """Run a training that computes nothing, by a clock of the test.
+
+    Args:
+        trained: The training.
+        clock: The time, in seconds.
+        reading: Seconds of reading the text.
+        validating: Seconds of a validation.
+        updating: Seconds of an update.
+
+    Returns:
+        What the training said, and the learning rate of each update.
+    """
+    rates = []
+
+    def update(objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
+        rates.append(trained.learning_rate())
+        clock[0] += updating
+        return 1.0, int(batch.lengths.sum())
+
+    def validation_loss(task: Task) -> tuple[float, None]:
+        clock[0] += validating
+        return 1.0 / (1 + clock[0]), None
+
+    monkeypatch.setattr(trained, "update", update)
+    monkeypatch.setattr(trained, "_validation_loss", validation_loss)
+    clock[0] += reading
+    trained.progress.other_seconds += reading
+    said: list[str] = []
+    trained.run(said.append)
+    return said, rates
+
+
 @pytest.mark.parametrize("reading", [0.0, 60.0, 130.0, 900.0])
 @pytest.mark.parametrize("validating", [0.5, 5.0, 20.0])
 @pytest.mark.parametrize("adapts", [False, True])
@@ -510,23 +550,7 @@ def test_minutes_include_reading_and_validations(
     trained = trainer(tmp_path, tokenizer, config, settings)
     monkeypatch.setattr(loop.time, "monotonic", lambda: clock[0])
     trained._adapts = adapts
-    rates = []
-
-    def update(objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
-        rates.append(trained.learning_rate())
-        clock[0] += 0.5
-        return 1.0, int(batch.lengths.sum())
-
-    def validation_loss(task: Task) -> tuple[float, None]:
-        clock[0] += validating
-        return 1.0 / (1 + clock[0]), None
-
-    monkeypatch.setattr(trained, "update", update)
-    monkeypatch.setattr(trained, "_validation_loss", validation_loss)
-    clock[0] += reading
-    trained.progress.other_seconds += reading
-    said: list[str] = []
-    trained.run(said.append)
+    said, rates = run_by_clock(trained, monkeypatch, clock, reading, validating, 0.5)
     steps = [line.split()[1] for line in said if "validation loss" in line]
     assert len(set(steps)) == len(steps)  # nothing is measured twice
     updates = 0.5 * len(rates)
@@ -641,20 +665,7 @@ def test_the_time_of_a_training_is_told(
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     trained._adapts = adapts
 
-    def update(objective: Objective, batch: SentenceBatch) -> tuple[float, int]:
-        clock[0] += 40.0
-        return 1.0, int(batch.lengths.sum())
-
-    def validation_loss(task: Task) -> tuple[float, None]:
-        clock[0] += 3.0
-        return 1.0 / (1 + clock[0]), None
-
-    monkeypatch.setattr(trained, "update", update)
-    monkeypatch.setattr(trained, "_validation_loss", validation_loss)
-    clock[0] += reading
-    trained.progress.other_seconds += reading
-    said: list[str] = []
-    trained.run(said.append)
+    said, _ = run_by_clock(trained, monkeypatch, clock, reading, 3.0, 40.0)
     (line,) = [one for one in said if one.startswith("time: ")]
     seconds = [int(word) for word in line.split() if word.isdigit()]
     assert seconds[0] == reading and sum(seconds) == clock[0]
