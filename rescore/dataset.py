@@ -168,6 +168,11 @@ class Dataset(Sequence[NbestList]):
         """Whether a list has a reference."""
         return any(nbest.references for nbest in self._lists)
 
+    @cached_property
+    def have_choices(self) -> bool:
+        """Whether a list has several hypotheses."""
+        return any(len(nbest.hypotheses) > 1 for nbest in self._lists)
+
     @property
     def score_names(self) -> list[str]:
         """The names of the scores of hypotheses, in the order of the file."""

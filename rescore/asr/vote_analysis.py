@@ -11,8 +11,9 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore.asr.mixture import system_texts
 from rescore.metrics import Normaliser
-from rescore.reports.analysis import Analysis, Outlook, confused
+from rescore.reports.analysis import Analysis, Outlook
 from rescore.reports.figures import Figures
+from rescore.reports.word_errors import confused
 from rescore.styles import text
 from rescore.tuning import Weights
 

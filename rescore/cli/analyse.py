@@ -45,13 +45,17 @@ def command(
     \b
     rescore score test.json --lm tta -o test.tta.jsonl
     rescore analyse test.tta.jsonl --weights weights.json
+    rescore analyse output.trn --ref ref.trn
 
     The analysis has the number of changed choices that were better and worse, the
     oracle by list depth, the words that reranking most often corrected and broke, and
     the most frequent errors that are left. It ends with the significance of the gain,
     the possible gain from a perfect language model, and the next step.
+
+    For 1-best texts with --ref (Kaldi text, trn, plain lines) it has the most frequent
+    errors and the utterances with the most errors.
     """
-    lists = inputs.read(own.nbest, need_references=True)
+    lists = inputs.read_lists_or_texts(own.nbest, need_references=True)
     loaded = suited(weights.load(), lists, weights.force_weights)
     if "words" in config.measuring.values:
         _check_words_are_read(config, loaded)

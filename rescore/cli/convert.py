@@ -69,13 +69,16 @@ def command(
 
     rescore convert train.json --ref-text sentences.txt
 
+    With --ref, NBEST may also be a 1-best text (Kaldi text, trn, plain lines): each
+    text becomes a list of one hypothesis.
+
     A warning names the data that the new format cannot hold.
     """
     if own.to is None:
         for path in own.output:
             check_output(path)
     inputs.read_options.group_ids = own.group_ids
-    lists = inputs.read(own.nbest)
+    lists = inputs.read_lists_or_texts(own.nbest)
     plan = pipeline.resolve(config, lists, measures=False)
     expanded = list(pipeline.expand(plan, lists))
     written = undo.undone(expanded)

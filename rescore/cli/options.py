@@ -277,11 +277,35 @@ class InputOptions(Declared):
             UserError: The output, or a reference, is absent or damaged.
         """
 
-        how = self._how() | {
+        return formats.read_output(path, self._references(), **self._how_outputs())
+
+    def read_lists_or_texts(
+        self, paths: Sequence[str], need_references: bool = False
+    ) -> Dataset:
+        """Return all lists. With --ref, a single path may also hold 1-best texts, which
+        become lists of one hypothesis.
+
+        Args:
+            paths: The files or folders.
+            need_references: Whether each list needs a reference.
+
+        Raises:
+            UserError: Lists, texts or references are absent or damaged.
+        """
+        are_lists = bool(self.scores or self.read_options.group_ids)
+        if are_lists or not self.ref or len(paths) > 1:
+            return self.read(paths, need_references)
+        lists = formats.read_lists_or_texts(
+            paths[0], self._references(), **self._how_outputs()
+        )
+        return Dataset(self.prepared(lists))
+
+    def _how_outputs(self) -> dict[str, Any]:
+        """The arguments of every function that reads the lists or texts of one path."""
+        return self._how() | {
             "allow_missing": self.allow_missing,
             "sources": self.sources,
         }
-        return formats.read_output(path, self._references(), **how)
 
     @property
     def has_systems(self) -> bool:

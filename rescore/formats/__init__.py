@@ -15,7 +15,7 @@ from rescore.parts import FORMATS, resolve
 if TYPE_CHECKING:
     from rescore.formats.best import BestWriter, write_best
     from rescore.formats.folders import parts_in
-    from rescore.formats.outputs import read_output
+    from rescore.formats.outputs import read_lists_or_texts, read_output
     from rescore.formats.reading import Format, from_json, iterate, read
     from rescore.formats.references import References, read_references
     from rescore.formats.source import ReadOptions, sniff
@@ -41,6 +41,7 @@ __all__ = [
     "opened",
     "parts_in",
     "read",
+    "read_lists_or_texts",
     "read_output",
     "read_references",
     "sniff",
@@ -52,6 +53,7 @@ __all__ = [
 _MODULES = {
     "BestWriter": "best",
     "write_best": "best",
+    "read_lists_or_texts": "outputs",
     "read_output": "outputs",
     "Format": "reading",
     "parts_in": "folders",

@@ -51,6 +51,25 @@ def read_output(
     reranked lists is what reranking chose (`rescore.nbest.as_first_pass`).
 
     Args:
+        path: As of `read_lists_or_texts`, as the next arguments.
+        references: As of `read_lists_or_texts`.
+        **options: As of `read_lists_or_texts`.
+
+    Raises:
+        UserError: As of `read_lists_or_texts`.
+    """
+    lists = read_lists_or_texts(path, references, **options)
+    if options.get("s2s", FIRST_PASS) != FIRST_PASS:
+        return lists
+    return Dataset(map(as_first_pass, lists))
+
+
+def read_lists_or_texts(
+    path: str, references: str | References | None = None, **options: Any
+) -> Dataset:
+    """Return N-best lists as they stand, or 1-best texts as lists of one hypothesis.
+
+    Args:
         path: A file, a folder or `-`.
         references: Files of references. Without them, the path must hold lists.
         **options: Further arguments of `rescore.formats.read`.
@@ -60,16 +79,16 @@ def read_output(
     """
     warnings = InputWarnings(bool(options.get("strict")))
     with warnings.reported():
-        return Dataset(_read_output(path, references, warnings, options))
+        return Dataset(_lists_or_texts(path, references, warnings, options))
 
 
-def _read_output(
+def _lists_or_texts(
     path: str,
     references: str | References | None,
     warnings: InputWarnings,
     options: dict[str, Any],
 ) -> list[NbestList]:
-    """Return the lists of `read_output`, whose arguments these are.
+    """Return the lists of `read_lists_or_texts`, whose arguments these are.
 
     Args:
         path: A file, a folder or `-`.
@@ -120,6 +139,4 @@ def _read_output(
             **options,
         )
         lists = list(dataset)
-        if options.get("s2s", FIRST_PASS) == FIRST_PASS:
-            lists = [as_first_pass(nbest) for nbest in lists]
     return lists

@@ -89,7 +89,8 @@ def unknown(source: Source) -> str:
     if begin_with_ids(whole_lines) or split_trn(first):
         return (
             "a 1-best text, with one text for each utterance; to measure it: rescore"
-            f" eval {source.name} --ref FILE{if_lists(source)}"
+            f" eval {source.name} --ref FILE (its errors: rescore analyse)"
+            f"{if_lists(source)}"
         )
     first = first.rstrip("\r")
     if "\t" in first or first.count(",") > 1:

@@ -2,13 +2,13 @@
 
 `analyse` makes the record of `rescore analyse`, and `render` its text. The record holds
 the oracle of the first N hypotheses, the words that reranking corrected and broke, the
-errors that are left, each of the systems that wrote the lists, and the outlook: the
-actual gain beside the gain of perfect choices.
+errors that are left and the utterances with the most errors, each of the systems that
+wrote the lists, and the outlook: the actual gain beside the gain of perfect choices. Of
+lists without a choice, such as 1-best texts, the text has only the errors.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -23,7 +23,6 @@ from rescore.errors import counted
 from rescore.lms.cards import FASTER
 from rescore.lms.foreign import is_foreign
 from rescore.metrics import Metric, Normaliser, oracle, total, value
-from rescore.metrics.alignment import align
 from rescore.metrics.base import Counts, check_measurable
 from rescore.metrics.normalise import EXACT
 from rescore.metrics.significance import PairedTest, ScoredTexts, paired_interval
@@ -36,19 +35,29 @@ from rescore.reports.figures import (
     sign,
     summed,
 )
-from rescore.styles import p_phrase
+from rescore.reports.outputs import deciding
+from rescore.reports.word_errors import (
+    Confusion,
+    WithErrors,
+    aligned,
+    confused,
+    most_errors,
+    most_frequent,
+    word_errors,
+)
+from rescore.styles import figure, p_phrase
 from rescore.tuning.phrases import (
     ANOTHER_SCALE,
     BEST_ON_DEV,
     MORE_LISTS,
     another_lm,
 )
-from rescore.tuning.weights import Weights
+from rescore.tuning.weights import FIRST_PASS_ALONE, Weights
 
-PAIRS = 20
-"""Number of word pairs in the record."""
 SHOWN_PAIRS = 8
 """Number of word pairs in the text."""
+SHOWN_UTTERANCES = 5
+"""Number of utterances with errors in the text."""
 LOW_SHARE = 1 / 3
 """The share of the possible gain below which another LM is the next step."""
 SHOWN_DEPTHS = (1, 2, 3, 5, 10, 20, 50, 100)
@@ -75,17 +84,6 @@ class Changes:
     """Changed utterances whose metric is better than before."""
     worse: int
     same: int
-
-
-@dataclass(frozen=True, slots=True)
-class Confusion:
-    """An error of an output."""
-
-    reference: str
-    """The word of the references; empty for an insertion."""
-    hypothesis: str
-    """The word in its place; empty for a deletion."""
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +173,10 @@ class Analysis:
     """Words that are right in the first pass and wrong in the reranked output."""
     left: list[Confusion] = field(default_factory=list)
     """Errors of the reranked output, with insertions, the most frequent first."""
+    worst: list[WithErrors] = field(default_factory=list)
+    """Utterances of the reranked output with errors, the most errors first."""
+    has_choices: bool = True
+    """Whether a list has several hypotheses; 1-best texts have no choices."""
     baseline: str = FIRST
     """The first pass as tables name it."""
     systems: list[Any] = field(default_factory=list)
@@ -238,6 +240,9 @@ def analyse(
     """
     lists = decided.lists
     texts = decided.texts
+    weights = decided.weights
+    if weights == FIRST_PASS_ALONE:
+        weights = deciding([lists.have_choices])
     check_measurable(metric, lists, "no text can gain or lose")
     figures = Figures(metric, lists)
     first = figures.of(decided.first_pass_texts)
@@ -246,19 +251,22 @@ def analyse(
         depths = by_depth(metric, figures.statistics, lists)
     analysis = Analysis(
         metric=metric.name,
-        signature=str(sign(metric, lists, decided.weights, test)),
+        signature=str(sign(metric, lists, weights, test)),
         by_depth=depths,
         moves=_moves(metric, first, figures.of(texts)),
         outlook=outlook(metric, decided, test),
+        has_choices=lists.have_choices,
         baseline=figures.baseline,
     )
     if metric.words is not None and metric.unit == "word":
         before = [output.text for output in first]
         corrected = confused(metric.words, lists, wrong=before, right=texts)
         broken = confused(metric.words, lists, wrong=texts, right=before)
-        analysis.corrected = _most_frequent(corrected)
-        analysis.broken = _most_frequent(broken)
-        analysis.left = _most_frequent(word_errors(metric.words, lists, texts))
+        analysis.corrected = most_frequent(corrected)
+        analysis.broken = most_frequent(broken)
+        alignments = list(aligned(metric.words, lists, texts))
+        analysis.left = most_frequent(word_errors(alignments))
+        analysis.worst = most_errors(lists, alignments)
         if figures.systems:
             systems = analysis_of_systems().compared(metric.words, figures, texts)
             analysis.systems = systems
@@ -362,6 +370,11 @@ def _step_without_choice(metric: Metric, outlook: Outlook, lists: Dataset) -> st
     more = "more hypotheses, for example by score --recombine 20"
     if lists.header.by_systems:
         more = "one more system"
+    elif not lists.have_choices:
+        return (
+            "write N-best lists with your toolkit (docs/get-lists.md): they show what"
+            " better choices could gain"
+        )
     return f"{more}: no list has a better text than the first pass"
 
 
@@ -491,92 +504,36 @@ def _moves(metric: Metric, first: ScoredTexts, reranked: ScoredTexts) -> Changes
     )
 
 
-def confused(
-    normaliser: Normaliser,
-    lists: Dataset,
-    wrong: Sequence[str],
-    right: Sequence[str],
-) -> Counter[tuple[str, str]]:
-    """Return the errors of an output at words that another output has right.
-
-    Args:
-        normaliser: Cuts texts into words.
-        lists: The lists, with their references.
-        wrong: The output with the errors, one text per list.
-        right: The other output.
-
-    Returns:
-        The number of each pair of a word of the references and the word in its place,
-        which is empty for a deletion.
-    """
-    counts: Counter[tuple[str, str]] = Counter()
-    for nbest, wrong_text, right_text in zip(lists, wrong, right, strict=True):
-        if wrong_text == right_text:
-            continue
-        # Both outputs are compared with the reference in which the wrong output has the
-        # fewest errors.
-        reference = normaliser.closest(nbest.references, wrong_text)
-        in_wrong = _without_insertions(_aligned(normaliser, reference, wrong_text))
-        in_right = _without_insertions(_aligned(normaliser, reference, right_text))
-        for (word, wrong_word), (_, right_word) in zip(in_wrong, in_right, strict=True):
-            if wrong_word != word and right_word == word:
-                counts[word, wrong_word] += 1
-    return counts
-
-
-def word_errors(
-    normaliser: Normaliser, lists: Dataset, texts: Sequence[str]
-) -> Counter[tuple[str, str]]:
-    """Return the errors of an output in sclite's alignment. Their sum is the number of
-    errors in the WER.
-
-    Args:
-        normaliser: Cuts texts into words.
-        lists: The lists, with their references.
-        texts: The output, one text per list.
-
-    Returns:
-        The number of each pair of a word of the references, which is empty for an
-        insertion, and the word in its place, which is empty for a deletion.
-    """
-    counts: Counter[tuple[str, str]] = Counter()
-    for nbest, text in zip(lists, texts, strict=True):
-        reference = normaliser.closest(nbest.references, text)
-        for word, heard in _aligned(normaliser, reference, text):
-            if word != heard:
-                counts[word, heard] += 1
-    return counts
-
-
-def _aligned(
-    normaliser: Normaliser, reference: str, output: str
-) -> list[tuple[str, str]]:
-    """Return the words of a reference, each with the word of an output in its place; an
-    empty word stands for a missing partner.
-    """
-    pairs = align(*normaliser.pair([reference], output))
-    return [(expected or "", word or "") for expected, word in pairs]
-
-
-def _without_insertions(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the pairs that have a word of the reference."""
-    return [pair for pair in pairs if pair[0]]
-
-
-def _most_frequent(counts: Counter[tuple[str, str]]) -> list[Confusion]:
-    """Return the most frequent errors; equally frequent errors in the order of the
-    alphabet.
-    """
-    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [Confusion(*words, count) for words, count in ordered[:PAIRS]]
-
-
 def render(analysis: Analysis) -> str:
     """Return the text of an analysis.
 
     Args:
         analysis: As `analyse` returns it.
     """
+    outlook = analysis.outlook
+    blocks = []
+    if analysis.has_choices:
+        blocks += [_changes(analysis), _errors(analysis, "errors left", "choice")]
+    else:
+        blocks += [
+            [f"{outlook.metric} {figure(outlook.first_pass)}"],
+            _errors(analysis, "errors", "text"),
+        ]
+    if analysis.systems:
+        blocks.append(analysis_of_systems().lines(analysis))
+    if analysis.has_choices:
+        lines = ["Is it worth it?"]
+        for title, line in _outlook_lines(outlook):
+            lines.append(f"{title:<14}{line}")
+        blocks.append(lines)
+    else:
+        blocks.append([f"next: {outlook.next}"])
+    blocks.append([analysis.signature])
+    return "\n\n".join("\n".join(lines) for lines in blocks if lines)
+
+
+def _changes(analysis: Analysis) -> list[str]:
+    """Return the lines of how many utterances changed, and of the oracle by depth."""
     moves = analysis.moves
     lines = [
         f"changed utterances: {moves.moved:,}, better {moves.better:,}, worse"
@@ -584,26 +541,34 @@ def render(analysis: Analysis) -> str:
     ]
     if analysis.by_depth:
         lines.append(f"oracle by depth: {_shown_depths(analysis.by_depth)}")
-    lines.append("")
+    return lines
+
+
+def _errors(analysis: Analysis, title: str, output: str) -> list[str]:
+    """Return the lines of the words that reranking changed, and of the errors.
+
+    Args:
+        analysis: The analysis.
+        title: What the errors of the output are called.
+        output: What the output is called.
+    """
+    lines = []
     if analysis.corrected or analysis.broken:
-        change = f"{analysis.baseline} -> choice"
+        change = f"{analysis.baseline} -> {output}"
         corrected = _listed(analysis.corrected, "{hypothesis} -> {reference}")
         lines.append(f"corrected, {change}: {corrected}")
         broken = _listed(analysis.broken, TO_HYPOTHESIS)
         lines.append(f"broken, {change}: {broken}")
     if analysis.left:
         left = _listed(analysis.left, TO_HYPOTHESIS)
-        lines.append(f"errors left, reference -> choice: {left}")
-    if lines[-1]:
-        lines.append("")
-    if analysis.systems:
-        lines += analysis_of_systems().lines(analysis)
-        lines.append("")
-    lines.append("Is it worth it?")
-    for title, line in _outlook_lines(analysis.outlook):
-        lines.append(f"{title:<14}{line}")
-    lines += ["", analysis.signature]
-    return "\n".join(lines)
+        lines.append(f"{title}, reference -> {output}: {left}")
+    utterances = []
+    for one in analysis.worst[:SHOWN_UTTERANCES]:
+        words = counted(one.words, "word")
+        utterances.append(f"{one.id} ({one.errors:,} in {words})")
+    if utterances:
+        lines.append(f"most errors: {', '.join(utterances)}")
+    return lines
 
 
 TO_HYPOTHESIS = "{reference} -> {hypothesis}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -138,11 +138,11 @@ class MeasuredOutputs:
     def signed(self) -> Signature:
         """The signature that the record makes."""
         have_choices = [output.oracle is not None for output in self.systems]
-        return signed(self.metric, _deciding(have_choices), {}, self.conditions)
+        return signed(self.metric, deciding(have_choices), {}, self.conditions)
 
 
-def _deciding(have_choices: Sequence[bool]) -> Weights:
-    """Return what decided outputs.
+def deciding(have_choices: Iterable[bool]) -> Weights:
+    """Return what decided outputs whose first pass counts.
 
     Args:
         have_choices: Whether each output has lists of several hypotheses. Nobody knows
@@ -178,10 +178,8 @@ def compare_outputs(
     base, base_lists = outputs[0]
     for _, lists in outputs:
         warn_of_texts(metric, lists)
-    have_choices = [
-        any(len(nbest.hypotheses) > 1 for nbest in lists) for _, lists in outputs
-    ]
-    weights = _deciding(have_choices)
+    have_choices = [lists.have_choices for _, lists in outputs]
+    weights = deciding(have_choices)
     used = _test_of(test, len(outputs))
     signature = replace(
         sign(metric, base_lists, weights), test=used, lists=_content(outputs)

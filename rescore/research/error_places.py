@@ -24,9 +24,9 @@ from rescore.metrics.texts import warn_of_texts
 from rescore.pipeline import decide_stream
 from rescore.plan import resolve
 from rescore.reports.figures import baseline_of, sign
-from rescore.reports.outputs import in_order
+from rescore.reports.outputs import deciding, in_order
 from rescore.research.chart import Chart, Series
-from rescore.tuning import FIRST_PASS_ALONE, OF_TEXTS, Weights
+from rescore.tuning import Weights
 
 BINS = 8
 """Bins of places and lengths; the last one is open."""
@@ -194,10 +194,8 @@ def compare_weights(
 
 def _first_pass(name: str, metric: Metric, lists: Dataset) -> Output:
     """The first pass of lists, or 1-best texts."""
-    are_lists = any(len(nbest.hypotheses) > 1 for nbest in lists)
-    weights = FIRST_PASS_ALONE if are_lists else OF_TEXTS
     texts = first_pass(lists).texts
-    return Output(name, texts, str(sign(metric, lists, weights)))
+    return Output(name, texts, str(sign(metric, lists, deciding([lists.have_choices]))))
 
 
 def measure(

@@ -207,7 +207,7 @@ def warn_of_unweighed(lists: Dataset, weighs: Callable[[str], bool]) -> None:
 
 def warn_of_single(lists: Dataset) -> None:
     """Warn if every list has a single hypothesis."""
-    if lists and all(len(nbest.hypotheses) == 1 for nbest in lists):
+    if lists and not lists.have_choices:
         log.warning(
             "%severy list has only one hypothesis, so reranking cannot change anything;"
             " write more hypotheses in the decoder, for example with --nbest 10",

@@ -55,6 +55,8 @@ AS_TEXTS = {
     "run lists.jsonl --ref FILE": "references",
     "run lists.jsonl --ref ref --dev lists.jsonl --dev-ref FILE": "references",
     "combine lists.jsonl ref --ref FILE": "references",
+    "analyse FILE --ref ref": "outputs",
+    "convert FILE --ref ref": "outputs",
     "convert lists.jsonl --ref FILE": "references",
     "convert lists.jsonl --src FILE": "source texts",
     "eval ref --ref ref --src FILE": "source texts",
@@ -65,7 +67,7 @@ AS_LISTS = (
     "run FILE --ref ref",
     "rerank FILE --best -",
     "tune FILE --ref ref",
-    "analyse FILE --ref ref",
+    "analyse FILE",
 )
 
 

@@ -28,12 +28,12 @@ from rescore.reports.analysis import (
     by_depth,
     outlook,
     render,
-    word_errors,
 )
+from rescore.reports.word_errors import WithErrors, aligned, word_errors
 from rescore.tuning import FIRST_PASS_ALONE, Weights
 from rescore.tuning.record import TunedBy, Tuning
 from tests.analyses import analysed, outlook_of
-from tests.conftest import Run, write_json
+from tests.conftest import Run, assert_one_line_error, write_json
 
 
 def hypothesis(text: str, s2s: float, lm: float) -> Hypothesis:
@@ -72,8 +72,10 @@ def test_counts_by_hand() -> None:
         Confusion("b", "", 1)
     ]
     assert found.left == [Confusion("a", "z", 1), Confusion("b", "", 1)]
+    assert found.worst == [WithErrors("two", 1, 2), WithErrors("three", 1, 1)]
     assert (
-        "\nerrors left, reference -> choice: a -> z 1, b -> (nothing) 1\n\nIs it"
+        "\nerrors left, reference -> choice: a -> z 1, b -> (nothing) 1\n"
+        "most errors: two (1 in 2 words), three (1 in 1 word)\n\nIs it"
     ) in render(found)
 
 
@@ -90,14 +92,20 @@ def test_the_errors_left_are_the_errors_of_the_wer() -> None:
         lists.append(NbestList(f"u{number}", [hypothesis(text(), 0, 0)], references))
     texts = [nbest.hypotheses[0].text for nbest in lists]
     metric = ErrorRate()
-    counted = word_errors(metric.words, Dataset(lists), texts)
-    counts = sum(rows[0] for rows in list_statistics(metric, lists))
+    counted = word_errors(aligned(metric.words, Dataset(lists), texts))
+    statistics = list_statistics(metric, lists)
+    counts = sum(rows[0] for rows in statistics)
     assert counted.total() == counts[:3].sum()
     inserted = [count for (word, _), count in counted.items() if not word]
     deleted = [count for (_, heard), count in counted.items() if not heard]
     assert [sum(deleted), sum(inserted)] == list(counts[1:3]) and min(counts) > 0
-    frequent = analysed(metric, lists, FIRST_PASS_ALONE).left
+    analysis = analysed(metric, lists, FIRST_PASS_ALONE)
+    frequent = analysis.left
     assert frequent[0].count == max(counted.values()) and len(frequent) == 20
+    errors = [int(rows[0][:3].sum()) for rows in statistics]
+    worst = sorted(range(60), key=lambda place: -errors[place])[:20]
+    assert [one.id for one in analysis.worst] == [f"u{place}" for place in worst]
+    assert [one.errors for one in analysis.worst] == [errors[place] for place in worst]
 
 
 def test_the_closest_reference_counts() -> None:
@@ -254,6 +262,70 @@ def test_command(rescore: Run, tmp_path: Path) -> None:
         and "corrected, first pass -> choice: x -> b 1" in done.stdout
         and "errors left, reference -> choice: a -> z 1" in done.stdout
     )
+
+
+ONE_BEST = {
+    "out.trn": "a x c (u-1)\na b (u-2)\nd d (u-3)\n",
+    "out": "u-1 a x c\nu-2 a b\nu-3 d d\n",
+    "out.txt": "a x c\na b\nd d\n",
+}
+"""1-best texts as trn, Kaldi text and plain lines."""
+REFERENCES = {"out.trn": "ref.trn", "out": "ref", "out.txt": "ref.txt"}
+
+
+@pytest.fixture
+def one_best(tmp_path: Path) -> None:
+    """1-best texts, and references in the same forms."""
+    for name, text in ONE_BEST.items():
+        (tmp_path / name).write_text(text)
+        right = text.replace("x", "b").replace("a b", "a b c", 2).replace("d d", "d")
+        (tmp_path / REFERENCES[name]).write_text(right.replace("c c", "c"))
+
+
+@pytest.mark.parametrize("name", ONE_BEST)
+@pytest.mark.usefixtures("one_best")
+def test_1_best_texts_have_errors_and_no_choices(
+    name: str, rescore: Run, tmp_path: Path
+) -> None:
+    """As the same texts in lists."""
+    given = [name, "--ref", REFERENCES[name]]
+    done = rescore("analyse", *given, "-o", "a.json")
+    assert done.returncode == 0, done.stderr
+    head = rescore("eval", *given, "--report", "r.json")
+    assert head.returncode == 0, head.stderr
+    lines = done.stdout.splitlines()
+    value = json.loads((tmp_path / "r.json").read_text())["systems"][0]["value"]
+    assert lines[0] == f"WER {value:.2f}"
+    errors = "errors, reference -> text: (nothing) -> d 1, b -> x 1, c -> (nothing) 1"
+    assert lines[2] == errors
+    assert lines[3].startswith("most errors: ") and lines[3].count("1 in") == 3
+    assert lines[5].startswith("next: write N-best lists with your toolkit")
+    for absent in ("changed", "oracle", "corrected", "worth", "perfect"):
+        assert absent not in done.stdout
+    written = json.loads((tmp_path / "a.json").read_text())
+    assert [one["errors"] for one in written["worst"]] == [1, 1, 1]
+    converted = rescore("convert", *given, "-o", "l.jsonl")
+    assert converted.returncode == 0, converted.stderr
+    again = rescore("analyse", "l.jsonl", "-o", "b.json")
+    assert again.returncode == 0, again.stderr
+    assert json.loads((tmp_path / "b.json").read_text()) == written
+
+
+@pytest.mark.usefixtures("one_best")
+def test_1_best_texts_need_references(rescore: Run) -> None:
+    for command in (["analyse"], ["convert", "-o", "l.jsonl"]):
+        done = rescore(*command, "out.trn")
+        told = "rescore eval out.trn --ref FILE (its errors: rescore analyse)"
+        assert_one_line_error(done, "a 1-best text", told)
+    command = ["analyse", "out.trn", "--ref", "ref.trn"]
+    for options, told in (
+        (["--s2s", "lm"], "--s2s needs N-best lists"),
+        (["--weights", "w.json"], "no score 'lm' (found: s2s)"),
+        (["--scores", "qe.txt"], "a 1-best text, with one text for each utterance"),
+    ):
+        Path("w.json").write_text('{"weights": {"s2s": 1, "lm": 1}}')
+        Path("qe.txt").write_text("-1\n-2\n-3\n")
+        assert_one_line_error(rescore(*command, *options), told)
 
 
 def nbest(
