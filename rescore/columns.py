@@ -26,7 +26,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 
+from rescore.errors import did_you_mean
 from rescore.parts import EXPANSIONS, FEATURES, METRICS
+from rescore.set_names import part_beside_set
 
 FIRST_PASS_ORIGIN = "first_pass"
 """The origin of hypotheses that the toolkit proposed. The features of
@@ -291,6 +293,25 @@ def comes_from_expansion(name: str, column: Column | None = None) -> bool:
     if known is not None:
         return known.comes_with_hypotheses
     return column is not None and column.role is Role.CHANNEL
+
+
+def found_columns(name: str, known: Iterable[str]) -> str:
+    """Return which columns there are, for a message about a column that is not there.
+
+    Args:
+        name: The column that is not there. Names of sets in it do not count, as they do
+            not count in the names of files of scores.
+        known: The columns that are there.
+
+    Example:
+        >>> found_columns("test_qe", ["s2s", "qe"])
+        '(found: qe, s2s; did you mean qe?)'
+    """
+    names = sorted(known)
+    # the name of a file, with its ending or without
+    beside_set = part_beside_set(name) or part_beside_set(f"{name}.txt")
+    hint = did_you_mean(beside_set or name, names)
+    return f"(found: {', '.join(names) or 'none'}{hint})"
 
 
 def advice(name: str) -> str:

@@ -22,6 +22,7 @@ from rescore.columns import (
     Role,
     advice,
     comes_from_expansion,
+    found_columns,
     new_word_origins,
     role_of_name,
 )
@@ -262,8 +263,8 @@ class NbestList:
                     f" in {lacking} of {counted(len(self.hypotheses), 'hypothesis')}"
                 )
             raise UserError(
-                f"utterance {self.id}: no score {name!r}{where} (found:"
-                f" {', '.join(sorted(present)) or 'none'}); {advice(name)}"
+                f"utterance {self.id}: no score {name!r}{where}"
+                f" {found_columns(name, present)}; {advice(name)}"
             ) from None
 
     def role(self, name: str) -> Role:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 from rescore.columns import (
     FIRST_PASS,
@@ -15,6 +16,7 @@ from rescore.columns import (
     SUM,
     WORDS,
     forbidden_names,
+    found_columns,
 )
 from rescore.errors import UserError
 from rescore.formats.rows import drop_tags
@@ -31,6 +33,7 @@ def choose_first_pass(
     place: str,
     warnings: InputWarnings,
     are_samples: bool = False,
+    beside: Sequence[str] = (),
 ) -> None:
     """Make a column of the file, or its order, the first pass.
 
@@ -44,6 +47,7 @@ def choose_first_pass(
         warnings: Counts lists without scores.
         are_samples: Whether hypotheses are samples: without scores they have no order,
             and each gets the score 0.
+        beside: Columns that files of scores add later, for messages.
 
     Raises:
         UserError: A hypothesis lacks the column.
@@ -59,7 +63,7 @@ def choose_first_pass(
         for hypothesis in nbest.hypotheses:
             _set_first_pass(hypothesis, 0.0)
     elif s2s not in (RANK, FIRST_PASS):
-        _with_first_pass(nbest, s2s, place)
+        _with_first_pass(nbest, s2s, place, beside)
     elif not is_scored or s2s == RANK or is_single:
         rank_by_order(nbest)
 
@@ -70,6 +74,7 @@ def make_sound(
     s2s: str,
     warnings: InputWarnings,
     are_samples: bool = False,
+    beside: Sequence[str] = (),
 ) -> None:
     """Check the scores and columns of a list, drop its tags, and give it a first pass.
 
@@ -79,6 +84,7 @@ def make_sound(
         s2s: The column to use as first-pass score.
         warnings: Counts lists with tags, and lists without scores.
         are_samples: Whether hypotheses without scores have no order.
+        beside: Columns that files of scores add later, for messages.
 
     Raises:
         UserError: A score is no number, or a column has a reserved name.
@@ -86,7 +92,7 @@ def make_sound(
     check_scores(nbest, place)
     if drop_tags(nbest):
         warnings.add("list", TAGS, place)
-    choose_first_pass(nbest, s2s, place, warnings, are_samples)
+    choose_first_pass(nbest, s2s, place, warnings, are_samples, beside)
     check_columns(nbest, place)
 
 
@@ -111,13 +117,15 @@ def rank_by_order(nbest: NbestList) -> None:
         _set_first_pass(hypothesis, -math.log(rank))
 
 
-def _with_first_pass(nbest: NbestList, column: str, place: str) -> None:
+def _with_first_pass(
+    nbest: NbestList, column: str, place: str, beside: Sequence[str]
+) -> None:
     """Make another column the first pass."""
     if any(column not in hypothesis.scores for hypothesis in nbest.hypotheses):
         if column == WORDS:  # a column of every list, but here a file's own is meant
             which = "in the file"
         else:
-            which = f"(found: {', '.join(sorted(nbest.column_names)) or 'none'})"
+            which = found_columns(column, {*nbest.column_names, *beside})
         raise UserError(f"{place}: no score {column!r} {which}; choose another --s2s")
     for hypothesis in nbest.hypotheses:
         _set_first_pass(hypothesis, hypothesis.scores.pop(column))

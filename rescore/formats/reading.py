@@ -232,7 +232,8 @@ def lists_in(
     for nbest in lists:
         nbest.id = without_blanks(nbest.id)
         place = f"{source.name}: utterance {nbest.id}"
-        make_sound(nbest, place, s2s, warnings, are_samples)
+        scores = options.scores_beside
+        make_sound(nbest, place, s2s, warnings, are_samples, scores)
         nbest.header = headers.of(nbest)
         # the command that added columns of scores has reported copies already
         if (strict or not _is_scored(nbest)) and _has_copies(nbest):
@@ -379,9 +380,10 @@ def read(
     understood = Understood(paths)
     score_files = [ScoreFile(Source(path), fields) for path in scores]
     beside = [*files, source_file, *score_files]
-    options = options_of_lists(paths, options, beside)
+    options = copy(options_of_lists(paths, options, beside))
     first_pass, of_file = s2s, FIRST_PASS
     for file in score_files:
+        options.scores_beside = (*options.scores_beside, *file.columns)
         if s2s in file.columns:
             first_pass, of_file = FIRST_PASS, s2s
             understood.roles["score"] = f"{s2s} of {file.path}"

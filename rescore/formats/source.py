@@ -410,6 +410,8 @@ class ReadOptions(OptionValues):
     """Fields that name speakers or other groups in this call (--by, --speaker): numbers
     in such a column of a table are names, not scores.
     """
+    scores_beside: Sequence[str] = ()
+    """The columns of files of scores beside the lists, for messages."""
     beside: Sequence[str] = ()
     """Further inputs that are read with these options: an option that their readers
     take has a meaning in this call.

@@ -5,6 +5,7 @@ by text or in order, and a file that does not fit the lists is refused in one li
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,24 @@ def test_a_column_of_scores_becomes_the_first_pass(
 
 
 NUMBERS = [row["qe"] for row in rows("order")]
+
+
+@pytest.mark.parametrize("path", ["test_qe.txt", "dev.qe.txt", "qe"])
+def test_the_name_of_the_file_is_answered_with_the_column(
+    path: str, rescore: Run
+) -> None:
+    """Of one number in each line: the name of the set is no part of the column."""
+    Path(path).write_text("".join(f"{number}\n" for number in NUMBERS))
+    asked = Path(path).stem
+    done = rescore("convert", "lists.jsonl", "--scores", path, "--s2s", asked)
+    if asked == "qe":
+        assert done.returncode == 0, done.stderr
+        return
+    told = f"no score '{asked}' (found: qe, s2s; did you mean qe?)"
+    assert_one_line_error(done, told, "choose another --s2s")
+    (nbest, *_) = read("lists.jsonl", scores=path)
+    with pytest.raises(UserError, match=re.escape(told)):
+        nbest.column(asked)
 
 
 @pytest.mark.parametrize(
