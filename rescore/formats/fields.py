@@ -5,7 +5,7 @@ groups figures by.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -26,6 +26,54 @@ NAMES_OF_GROUPS = (
 not scores; only --field makes such a column a column of scores. `channel` is not here:
 it is a column of scores of --respell.
 """
+
+
+NAMES_OF_SYSTEMS = (
+    *("system", "system_id", "system_name", "model", "model_id", "model_name"),
+    *("backend", "backend_id", "recognizer", "recogniser", "engine", "provider"),
+    "filter",  # of lm-evaluation-harness
+)
+"""Usual keys of the system that wrote a text. Only --field gives them this role: the
+hypotheses of a list may be of several systems.
+"""
+
+
+def holds_names(key: str, groups: Iterable[str] = ()) -> bool:
+    """Return whether a key or column has the names of systems, or of groups of
+    utterances: then numbers in it are neither scores nor ids.
+
+    Args:
+        key: The key or column.
+        groups: Keys that name groups in this call, beside the usual keys.
+    """
+    lower = key.strip().lower()
+    if lower in NAMES_OF_SYSTEMS or lower in NAMES_OF_GROUPS:
+        return True
+    return any(lower == group.strip().lower() for group in groups)
+
+
+def systems_in(fields: Fields) -> Fields:
+    """Return the fields with usual keys of systems.
+
+    Args:
+        fields: The fields of an utterance.
+    """
+    return {
+        key: name for key, name in fields.items() if key.lower() in NAMES_OF_SYSTEMS
+    }
+
+
+def other_system(fields: Fields, before: Fields) -> str | None:
+    """Return the key that names another system than before; None if no key does.
+
+    Args:
+        fields: The fields of an utterance.
+        before: The fields of its id before.
+    """
+    for key, name in systems_in(fields).items():
+        if before.get(key, name) != name:
+            return key
+    return None
 
 
 class TextOfUtterance(NamedTuple):

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rescore.errors import counted
+from rescore.formats.fields import holds_names
 from rescore.formats.ids import Words
-from rescore.formats.roles import holds_names
 from rescore.formats.rows import Row
 from rescore.formats.source import InputProblem, InputWarnings
 from rescore.formats.understood import tell_likely_ids

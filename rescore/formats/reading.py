@@ -18,7 +18,7 @@ from rescore.columns import FIRST_PASS, FROM_FILE, SUM
 from rescore.dataset import Dataset
 from rescore.errors import OptionError, UserError, listed
 from rescore.files import shown
-from rescore.formats.fields import or_field
+from rescore.formats.fields import Fields, or_field, other_system, systems_in
 from rescore.formats.first_pass import is_mean, make_sound
 from rescore.formats.folders import with_files_of_folders
 from rescore.formats.merging import grouped, merged
@@ -297,6 +297,8 @@ class _Ids:
         self._places: dict[str, str] = {}
         self._sources: dict[str, Source] = {}
         """The last file with each id."""
+        self._systems: dict[str, Fields] = {}
+        """The systems that the first list of an id names."""
 
     def __len__(self) -> int:
         return len(self._places)
@@ -316,10 +318,20 @@ class _Ids:
         first = self._places.setdefault(nbest.id, place)
         before = self._sources.get(nbest.id, source)
         self._sources[nbest.id] = source
+        systems = systems_in(nbest.fields)
+        if systems:
+            self._systems.setdefault(nbest.id, systems)
         if first is place or (self._merge and before is not source):
             return
-        advice = ""
-        if before is source:
+        known = self._systems.get(nbest.id, {})
+        system = other_system(systems, known)
+        if before is source and system:
+            names = f"{known[system]}, {systems[system]}"
+            advice = (
+                f": keep the lines of one {system} ({names}), or eval or combine with"
+                f" --field system={system} if the lines of each {system} are an output"
+            )
+        elif before is source:
             advice = ", and all its lines together (sort them by id)"
         else:
             option = "merge=True" if in_python else "--merge"

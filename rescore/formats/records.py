@@ -113,7 +113,7 @@ class Records(RowFormat):
         Raises:
             UserError: A record has no hypotheses, or a value of a wrong type.
         """
-        named = Named.of(options.of(Fields).fields)
+        named = Named.of(options.of(Fields).fields, options.groups)
         reading = RecordReader(self._name, named, source, options)
         objects = _with_keys(json_objects(source), named, source.name)
         yield from reading.all_rows(objects)

@@ -5,7 +5,7 @@ the references and the source texts: usual names, or the names that --field give
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from rescore.columns import RANK
 from rescore.errors import UserError, listed
 from rescore.formats import paths
-from rescore.formats.fields import NAMES_OF_GROUPS
+from rescore.formats.fields import holds_names
 from rescore.formats.shapes import Shape
 from rescore.formats.wide import (
     Match,
@@ -43,13 +43,6 @@ SYSTEM = "system="
 """The beginning of the role of a further system's texts; each system has a role of its
 own.
 """
-NAMES_OF_SYSTEMS = (
-    *("system", "system_id", "system_name", "model", "model_id", "model_name"),
-    *("backend", "backend_id", "recognizer", "recogniser", "engine", "provider"),
-)
-"""Usual keys of the system that wrote a text. Only --field gives them this role: the
-hypotheses of a list may be of several systems.
-"""
 ROLES = ("id", "text", "score", "ref", "src", RANK)
 """What a key can mean; any other role is a new column of scores."""
 PLACE_OF_SOUND = ("audio_filepath", "offset", "duration")
@@ -68,17 +61,6 @@ MOST_KINDS = 1000
 """Kinds of records whose roles are remembered, at most."""
 
 # --- roles that --field gives --------------------------------------------------------
-
-
-def holds_names(key: str) -> bool:
-    """Return whether a key or column usually has the names of systems, or of groups of
-    utterances: then numbers in it are neither scores nor ids.
-
-    Args:
-        key: The key or column.
-    """
-    usual = key.strip().lower()
-    return usual in NAMES_OF_SYSTEMS or usual in NAMES_OF_GROUPS
 
 
 def _role(text: str) -> tuple[str, str]:
@@ -303,13 +285,16 @@ class Named:
     """The keys of all systems' texts; a single key holds the names of systems."""
     places: tuple[str, ...] = ()
     """The keys that may be places within objects and lists."""
+    groups: Sequence[str] = ()
+    """Keys that name groups of utterances in this call."""
 
     @classmethod
-    def of(cls, fields: KeysOfRoles) -> Named:
+    def of(cls, fields: KeysOfRoles, groups: Sequence[str] = ()) -> Named:
         """Return the keys of each role.
 
         Args:
             fields: The values of --field.
+            groups: Keys that name groups of utterances in this call.
 
         Raises:
             UserError: A key stands for several places, or two keys have one role.
@@ -339,6 +324,7 @@ class Named:
             columns,
             systems_of(fields),
             tuple(filter(re.compile(r"[.\[]").search, every)),
+            groups,
         )
 
     def check_systems(self, system: str | None) -> None:
@@ -406,8 +392,8 @@ class Named:
     def matching(self, keys: Iterable[str], names: Collection[str]) -> list[Match]:
         """Return the names that keys of --field stand for: of a pattern such as `h*`,
         all names that match, and that no nearer key of --field has; of another key,
-        the key. A pattern leaves out usual names of groups, such as `speaker`; a
-        pattern of texts also leaves out names of scores (`PARTS`).
+        the key. A pattern leaves out keys of names, such as `speaker` (`holds_names`);
+        a pattern of texts also leaves out names of scores (`PARTS`).
 
         Args:
             keys: Keys or patterns of one role.
@@ -421,7 +407,7 @@ class Named:
             nearer = [_lower(other) for other in self.every if is_nearer(other, key)]
             own = []
             for name in names:
-                if _lower(name).strip() in NAMES_OF_GROUPS:
+                if holds_names(name, self.groups):
                     continue  # speaker is no score of s*
                 if key in self.texts and _lower(name).endswith(PARTS):
                     continue  # h1_logprob is no text of h*

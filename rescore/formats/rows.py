@@ -18,7 +18,7 @@ from typing import Protocol
 
 from rescore.columns import FIRST_PASS, FIRST_PASS_ORIGIN, Column
 from rescore.errors import UserError, counted
-from rescore.formats.roles import NAMES_OF_SYSTEMS
+from rescore.formats.fields import other_system
 from rescore.formats.source import (
     SAME_ID,
     UNTIMED,
@@ -216,7 +216,7 @@ class _Repeated:
             self._first[row.id] = row
             return
         first = self._first[row.id]
-        system = _other_system(row, first.fields)
+        system = other_system(row.fields, first.fields)
         if not row.references:
             of_systems = ""
             if system:
@@ -233,21 +233,6 @@ class _Repeated:
         problem = _other_rows(system) if system else SAME_ID
         self._warnings.add("row", problem, row.place)
         row.id = f"{row.id}#{number}"
-
-
-def _other_system(row: Row, fields: Mapping[str, str]) -> str | None:
-    """Return the field that names another system than the rows before it; None if none
-    does.
-
-    Args:
-        row: A row.
-        fields: The fields of the rows of its id before it.
-    """
-    for name, value in row.fields.items():
-        is_system = name.lower() in NAMES_OF_SYSTEMS
-        if is_system and fields.get(name, value) != value:
-            return name
-    return None
 
 
 def _other_rows(system: str) -> InputProblem:
@@ -307,7 +292,7 @@ class _Building:
         if not nbest.hypotheses:  # the rows before spoke of the utterance alone
             nbest.fields = {**row.fields, **nbest.fields}
         elif row.text is not None and nbest.fields != row.fields:
-            system = _other_system(row, nbest.fields)
+            system = other_system(row.fields, nbest.fields)
             if system:
                 self._warnings.add("list", _of_systems(system), row.place)
             # what differs between hypotheses says nothing of the utterance

@@ -14,7 +14,7 @@ from typing import IO, Any
 from rescore.columns import FROM_FILE, RANK, SUM, Column, Role, reserved_columns
 from rescore.errors import UserError, counted, listed
 from rescore.files import opened
-from rescore.formats.fields import TextOfUtterance, fields_of
+from rescore.formats.fields import TextOfUtterance, fields_of, holds_names
 from rescore.formats.objects import COMMAS, TABS, Delimited, Object
 from rescore.formats.records import GENERIC, RecordReader, text_of
 from rescore.formats.roles import (
@@ -25,7 +25,6 @@ from rescore.formats.roles import (
     Named,
     Roles,
     Signed,
-    holds_names,
 )
 from rescore.formats.rows import Row, RowFormat
 from rescore.formats.shapes import records
@@ -350,7 +349,7 @@ class _Cells(RecordReader):
     def __init__(
         self, names: Sequence[str], source: Source, options: ReadOptions
     ) -> None:
-        named = Named.of(options.of(Fields).fields)
+        named = Named.of(options.of(Fields).fields, options.groups)
         super().__init__(GENERIC, named, source, options)
         self._name = source.name
         self._names = names
@@ -367,10 +366,9 @@ class _Cells(RecordReader):
         """
         self._texts: list[str] = []
         """The further columns that hold no scores."""
-        asked = {name.strip().lower() for name in options.groups}
         for name, (key, _) in self._more.items():
-            is_name = holds_names(key) or key.strip().lower() in asked
-            if is_name and name not in self.named.columns:
+            is_name = holds_names(key, named.groups)
+            if is_name and name not in named.columns:
                 self._is_numeric[name] = False
                 self._texts.append(key)
 

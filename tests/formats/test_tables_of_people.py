@@ -15,8 +15,8 @@ import pytest
 
 from rescore import api, formats
 from rescore.errors import UserError
-from rescore.formats.fields import NAMES_OF_GROUPS
-from rescore.formats.roles import NAMES_OF_SYSTEMS, KeysOfRoles
+from rescore.formats.fields import NAMES_OF_GROUPS, NAMES_OF_SYSTEMS
+from rescore.formats.roles import KeysOfRoles
 from rescore.formats.shapes import records
 from rescore.formats.source import ReadOptions
 from rescore.reports.groups import labels
@@ -342,6 +342,28 @@ def test_rows_of_several_systems_are_not_merged_in_silence(
             path.write_text(path.read_text().replace("note", "ref"))
         done = rescore("eval", path, "--field", f"system={column}")
         assert "another" not in done.stderr and "different" not in done.stderr
+
+
+@pytest.mark.parametrize("key", ["filter", "model", "accent"])
+def test_blocks_of_several_systems_are_told(key: str, rescore: Run) -> None:
+    """As lm-evaluation-harness writes a block of lines for each filter."""
+    lines = []
+    for name in ("strict-match", "flexible-extract"):
+        for number in range(2):
+            own = {"resps": [["7", "8"]], "filtered_resps": ["7"], "target": "7"}
+            lines.append(json.dumps({"doc_id": number, key: name} | own))
+    Path("samples.jsonl").write_text("\n".join([*lines, ""]))
+    typed = ["samples.jsonl", "--field", "id=doc_id", "--field"]
+    done = rescore("run", *typed, "text=resps[0]")
+    told = (
+        f": keep the lines of one {key} (strict-match, flexible-extract), or eval or"
+        f" combine with --field system={key} if the lines of each {key} are an output"
+    )
+    assert "error: samples.jsonl: line 3: utterance 0 is duplicated" in done.stderr
+    assert (told in done.stderr) is (key != "accent"), done.stderr
+    assert ("sort them by id" in done.stderr) is (key == "accent")
+    done = rescore("eval", *typed, "text=filtered_resps", "--field", f"system={key}")
+    assert done.returncode == 0 and "flexible-extract" in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_columns_without_a_family_are_only_listed() -> None:
     assert numbered(["id", "best1", "second", "words2"]) == ""
 
 
-@pytest.mark.parametrize("group", ["speaker", "Speaker", "session_id"])
+@pytest.mark.parametrize("group", ["speaker", "Speaker", "session_id", "system"])
 @pytest.mark.parametrize("value", ["3", "ann"])
 def test_a_pattern_takes_no_column_of_groups(
     group: str, value: str, tmp_path: Path
@@ -129,6 +129,29 @@ def test_a_pattern_takes_no_column_of_groups(
     (nbest,) = formats.read([tmp_path / "wide.csv"], options=options)
     scores = [one.scores["s2s"] for one in nbest.hypotheses]
     assert scores == [-1, -2] and nbest.fields == {group: value}
+
+
+@pytest.mark.parametrize("name", ["wide.csv", "wide.jsonl"])
+@pytest.mark.parametrize("option", ["--by", "--speaker"])
+def test_a_pattern_takes_no_column_that_an_option_names(
+    name: str, option: str, rescore: Run
+) -> None:
+    """The column names groups in this call; without the option, it has a score."""
+    rows = []
+    for number in range(3):
+        row = {"id": f"u{number}", "ref": "a", "h1": "a", "h2": "b"}
+        rows.append(row | {"s1": -1, "s2": -2, "Shift": number})
+    lines = [json.dumps(row) for row in rows]
+    if name.endswith(".csv"):
+        lines = [",".join(rows[0])]
+        lines += [",".join(map(str, row.values())) for row in rows]
+    Path(name).write_text("\n".join([*lines, ""]))
+    typed = ["eval", name, "--field", "text=h*", "--field", "score=s*"]
+    refused = rescore(*typed)
+    assert "of 3 scores, Shift without a text" not in refused.stdout
+    assert_one_line_error(refused, "Shift without a text")
+    done = rescore(*typed, option, "Shift")
+    assert done.returncode == 0, done.stderr
 
 
 PLACES = ["h1", "h2", "h3"]
