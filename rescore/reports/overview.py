@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from rescore.errors import UserError
+from rescore.errors import UserError, listed
 from rescore.metrics.significance import SAMPLES
 from rescore.parts import STYLES
 from rescore.reports import groups
@@ -78,7 +78,7 @@ def render_overview(
         notes = [*_compared(results)]
     else:
         blocks = _paper_blocks(results, style, shown)
-        notes = []  # the legend of the marks says it
+        notes = [*_unmarked(results)]  # the legend of the marks says the rest
     blocks += _groups(results, style)
     notes += [*_unused_columns(results), *_untested(results)]
     if style == "latex":
@@ -119,7 +119,7 @@ def _paper_blocks(results: Sequence[Record], style: str, shown: Shown) -> list[s
         return [STYLES[style](paper(results, shown, marked=False))]
     rows = paper(results, shown, marked=True)
     blocks = [STYLES[style](rows)]
-    legend = _legend(rows, " or ".join(_in_sentence(results)))
+    legend = _legend(rows, _in_sentence(results))
     if shown.intervals:
         legend = "; ".join(filter(None, (legend, INTERVALS)))
     if legend and style == "latex":
@@ -141,7 +141,22 @@ def _legend(rows: Sequence[Sequence[str]], baselines: str) -> str:
     return f"{', '.join(meanings)} against {baselines}"
 
 
-def _in_sentence(results: Sequence[Record]) -> list[str]:
+def _unmarked(results: Sequence[Record]) -> Iterator[str]:
+    """Yield a line that names the methods with a tested figure that has no mark."""
+    names: dict[str, None] = {}
+    for run in results:
+        for figures in run.metrics:
+            p = figures.test.p_value
+            if p is not None and not _mark(p):
+                names[str(run.system)] = None
+    if names:
+        yield (
+            f"{listed(names)}: p >= {SIGNIFICANT:g} against {_in_sentence(results)}"
+            " where there is no mark"
+        )
+
+
+def _in_sentence(results: Sequence[Record]) -> str:
     """Return what p-values compare with, in a sentence: each first pass, the name of an
     output, or the best system.
     """
@@ -154,7 +169,7 @@ def _in_sentence(results: Sequence[Record]) -> list[str]:
             if figures.test.against != figures.baseline:
                 phrase = "the best system alone"
             phrases[phrase] = None
-    return list(phrases)
+    return " or ".join(phrases)
 
 
 def _compared(results: Sequence[Record]) -> Iterator[str]:

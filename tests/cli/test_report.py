@@ -136,7 +136,12 @@ def test_a_table_of_many(rescore: Run, results: Path, tmp_path: Path) -> None:
     assert note in shown
     assert "| T-TA | **10.00†** |" in rescore(*both, "markdown").stdout
     assert "ngram,16.67\nT-TA,10.00\n" in rescore(*both, "csv").stdout
-    assert "† p < 0.05 against the first pass" in rescore(*both, "text").stdout
+    text = rescore(*both, "text").stdout
+    assert "† p < 0.05 against the first pass\n" in text
+    unmarked = "ngram: p >= 0.05 against the first pass where there is no mark\n"
+    assert f"\n{unmarked}" in text
+    marked = rescore("report", "better.json", "--layout", "paper").stdout
+    assert "where there is no mark" not in marked
     rated(other["metrics"][0], 20.0, "first_pass")
     write_json(tmp_path / "twice.json", other | {"dataset": "lists"})
     done = rescore("report", "r.json", "twice.json", "--layout", "paper")
