@@ -65,6 +65,8 @@ class Varied:
         try:
             values = tuple(float(value) for value in typed.split(","))
         except ValueError:
+            if typed and name in flattened_options() and not _is_varied(name):
+                raise ValueError(_not_varied(name)) from None
             raise ValueError(
                 f"{text!r} is not OPTION=NUMBER,NUMBER..., such as boost=0,0.3,1"
             ) from None
@@ -80,15 +82,11 @@ class Varied:
             OptionError: `rescore compare` has no such option, its values are no
                 numbers, or it adds hypotheses.
         """
-        entry = flattened_options().get(self.name)
         road = ROADS["compare"]
         check_call(Call.of_python(road, {self.name: self.values[0]}))
-        is_number = entry is not None and is_of_kind(0.5, entry.hint)
-        if entry is None or not is_number or entry.title == EXPANSION:
-            raise OptionError(
-                f"--vary {self.name}: compare varies numbers that leave the hypotheses"
-                " as they are, such as boost, scale or no_word"
-            )
+        if not _is_varied(self.name):
+            raise OptionError(f"--vary {self.name}: {_not_varied(self.name)}")
+        entry = flattened_options()[self.name]
         for value in self.values:
             entry.check(value)
             checked(road, with_option(config, self.name, value))
@@ -101,6 +99,23 @@ class Varied:
         """
         for value in self.values:
             yield value, with_option(config, self.name, value)
+
+
+def _is_varied(name: str) -> bool:
+    """Return whether an option is a number that leaves the hypotheses as they are."""
+    entry = flattened_options().get(name)
+    if entry is None or entry.title == EXPANSION:
+        return False
+    return is_of_kind(0.5, entry.hint)
+
+
+def _not_varied(name: str) -> str:
+    """Return the message about an option that `compare` does not vary."""
+    return (
+        "compare varies numbers that leave the hypotheses as they are, such as boost,"
+        f" scale or no_word; give each value of {name} to `rescore run` with --report"
+        " and --system NAME, and the reports to `rescore report`"
+    )
 
 
 def compare(
