@@ -186,7 +186,8 @@ def bench_command(
     output.check()
     lengths = _numbers(own.lengths)
     words = running_words(own.nbest)
-    with options.progress_bar(len(set(lengths)) * own.repeats, "bench", "run") as bar:
+    total = sum(set(lengths)) * own.sentences * own.repeats
+    with options.progress_bar(total, "bench", "words") as bar:
         report = speed.measure(
             lms.load(),
             words,

@@ -128,7 +128,8 @@ def measure(
         repeats: Repetitions of each measurement.
         vectors: Whether sentence vectors are timed instead of scores.
         device: Where the models compute, as `--device`; None for the default.
-        progress: Called with 1 after each repetition of a length.
+        progress: Called with the words of the sentences after each repetition of a
+            length: long sentences take longer.
 
     Raises:
         UserError: There are fewer words than a sentence needs, a model looks up its
@@ -209,13 +210,14 @@ def _runs(
     computing. The models take turns.
     """
     one_at_a_time = [[text] for text in texts]
+    words = sum(len(text.split()) for text in texts)
     alone: list[list[float]] = [[] for _ in works]
     together: list[list[float]] = [[] for _ in works]
     for _ in range(repeats):
         for number, work in enumerate(works):
             alone[number].append(_milliseconds(work, one_at_a_time))
             together[number].append(_milliseconds(work, [texts]))
-        progress(1)
+        progress(words)
     return {ALONE: alone, TOGETHER: together}
 
 

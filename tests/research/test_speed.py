@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rescore.cli.progress import LogProgress
 from rescore.errors import UserError
 from rescore.lms import Capabilities, Question, TokenScores
 from rescore.research.speed import ALONE, TOGETHER, cut, measure
@@ -66,6 +67,26 @@ def test_times_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [row[0] for row in rows[1:]] == [
         f"{way}, {words} words" for way in (ALONE, TOGETHER) for words in (10, 50)
     ]
+
+
+def test_progress_counts_words(monkeypatch: pytest.MonkeyPatch, rescore: Run) -> None:
+    """Long sentences take longer, so a repetition counts by its words."""
+    done: list[int] = []
+    model = Slow("lm", 0, 0)
+    measure([model], WORDS, [50, 10, 10], 4, repeats=3, progress=done.append)
+    assert done == [40] * 3 + [200] * 3
+    totals: list[int | None] = []
+
+    class Bar(LogProgress):
+        def __init__(self, total: int | None, label: str, unit: str) -> None:
+            totals.append(total)
+            super().__init__(total, label, unit)
+
+    monkeypatch.setattr("rescore.cli.progress.LogProgress", Bar)
+    (Path.cwd() / "lm.arpa").write_text(ARPA, encoding="utf-8")
+    typed = ["--lengths", "50,10,10", "--sentences", "4", "--repeats", "3"]
+    assert rescore("bench", LISTS, "--lm", "ngram:lm.arpa", *typed).returncode == 0
+    assert totals == [sum(done)]
 
 
 def test_models_take_turns() -> None:
