@@ -21,7 +21,7 @@ from rescore.metrics import METRICS
 from rescore.nbest import Hypothesis, NbestList
 from rescore.plan import resolve
 from rescore.rescorer import Rescorer
-from tests.conftest import Run
+from tests.conftest import ROOT, Run
 
 WORDS = [f"w{number}" for number in range(300)]
 
@@ -94,6 +94,26 @@ def test_independent_errors_are_estimated() -> None:
     for one, rate in zip(result.estimates().values(), rates, strict=True):
         assert one.low < one.rate < one.high
         assert one.low - 1 < 100 * rate < one.high + 1
+
+
+def test_the_example_of_the_documentation() -> None:
+    """docs/combine.md: of 100 words, the systems have 3, 6 and 18 wrong."""
+    wrong = {"a": range(3), "b": range(3, 9), "c": range(9, 27)}
+    outputs = {}
+    for name, places in wrong.items():
+        lists = []
+        for start in range(0, 100, 10):
+            words = []
+            for place in range(start, start + 10):
+                words.append(f"{name}{place}" if place in places else WORDS[place])
+            hypothesis = Hypothesis(" ".join(words), {FIRST_PASS: 0.0})
+            lists.append(NbestList(f"u{start}", [hypothesis]))
+        outputs[name] = lists
+    votes, estimates = seen(outputs)
+    assert estimates == pytest.approx([3, 6, 18])
+    assert [round(vote, 2) for vote in votes.values()] == [1, 0.99, 0.68]
+    told = (ROOT / "docs" / "combine.md").read_text("utf-8")
+    assert "the estimates 3, 6 and 18" in told and "votes 1, 0.99 and 0.68" in told
 
 
 @pytest.mark.parametrize("number", [2, 3, 4, 6])
