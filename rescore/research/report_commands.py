@@ -186,8 +186,7 @@ def bench_command(
     output.check()
     lengths = _numbers(own.lengths)
     words = running_words(own.nbest)
-    total = sum(set(lengths)) * own.sentences * own.repeats
-    with options.progress_bar(total, "bench", "words") as bar:
+    with options.progress_bar(speed.WHOLE, "bench", "%") as bar:
         report = speed.measure(
             lms.load(),
             words,

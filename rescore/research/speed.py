@@ -11,6 +11,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
@@ -25,6 +26,8 @@ Work = Callable[[Sequence[str]], object]
 """What is timed: scores or vectors of sentences."""
 ALONE = "one at a time"
 TOGETHER = "in batches"
+WHOLE = 100
+"""Percents of the whole work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +131,8 @@ def measure(
         repeats: Repetitions of each measurement.
         vectors: Whether sentence vectors are timed instead of scores.
         device: Where the models compute, as `--device`; None for the default.
-        progress: Called with the words of the sentences after each repetition of a
-            length: long sentences take longer.
+        progress: Called after each repetition of a length with the percents of the
+            whole time that it took, about; their sum is `WHOLE`.
 
     Raises:
         UserError: There are fewer words than a sentence needs, a model looks up its
@@ -147,12 +150,16 @@ def measure(
             f" {max(lengths)}; give a longer text or other --lengths"
         )
     works = [_work(lm, vectors) for lm in lms]
-    times: list[Time] = []
+    sentences_of = {}
     for length in sorted(set(lengths)):
-        texts = cut(words, length, sentences)
-        for work in works:
-            work(texts)
-        runs = _runs(works, texts, repeats, progress)
+        sentences_of[length] = cut(words, length, sentences)
+    for work in works:
+        work(sentences_of[min(lengths)])  # the first call takes longer
+    costs = {length: _warmed_up(works, texts) for length, texts in sentences_of.items()}
+    done = _Percents(repeats * sum(costs.values()), progress)
+    times: list[Time] = []
+    for length, texts in sentences_of.items():
+        runs = _runs(works, texts, repeats, partial(done.add, costs[length]))
         for way in (ALONE, TOGETHER):
             times += _summaries(lms, length, way, runs[way])
     return SpeedReport(
@@ -200,24 +207,55 @@ def _work(lm: LanguageModel, vectors: bool) -> Work:
     return lambda texts: lm.score(without_context(texts))
 
 
+def _warmed_up(works: Sequence[Work], texts: Sequence[str]) -> float:
+    """Score all sentences of a length once, and one of them alone. Return the
+    milliseconds that a repetition will take, about, divided by the sentences.
+    """
+    total = 0.0
+    for work in works:
+        total += _milliseconds(work, [texts]) + _milliseconds(work, [texts[:1]])
+    return total
+
+
+class _Percents:
+    """Tells whole percents of a work, of which parts are done.
+
+    Args:
+        total: The cost of the whole work.
+        progress: Is told how many percents more are done.
+    """
+
+    def __init__(self, total: float, progress: Callable[[int], object]) -> None:
+        self._total = total
+        self._progress = progress
+        self._done = 0.0
+        self._told = 0
+
+    def add(self, cost: float) -> None:
+        """Count a part of the work."""
+        self._done += cost
+        percents = round(WHOLE * self._done / self._total)
+        self._progress(percents - self._told)
+        self._told = percents
+
+
 def _runs(
     works: Sequence[Work],
     texts: Sequence[str],
     repeats: int,
-    progress: Callable[[int], object],
+    told: Callable[[], object],
 ) -> dict[str, list[list[float]]]:
     """Return the milliseconds of each model in each repetition, by the way of
     computing. The models take turns.
     """
     one_at_a_time = [[text] for text in texts]
-    words = sum(len(text.split()) for text in texts)
     alone: list[list[float]] = [[] for _ in works]
     together: list[list[float]] = [[] for _ in works]
     for _ in range(repeats):
         for number, work in enumerate(works):
             alone[number].append(_milliseconds(work, one_at_a_time))
             together[number].append(_milliseconds(work, [texts]))
-        progress(words)
+        told()
     return {ALONE: alone, TOGETHER: together}
 
 

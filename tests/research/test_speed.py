@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from rescore.cli.progress import LogProgress
 from rescore.errors import UserError
 from rescore.lms import Capabilities, Question, TokenScores
 from rescore.research.speed import ALONE, TOGETHER, cut, measure
@@ -58,9 +57,11 @@ def test_times_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
         assert each.least == pytest.approx(expected)
         assert each.milliseconds == pytest.approx(expected)
         assert each.ratio == pytest.approx(factor)
-    assert [len(texts) for texts in quick.asked[:5]] == [4, 1, 1, 1, 1]
     # to warm up, and in three runs one at a time and together
-    assert len(quick.asked) == len(slow.asked) == 2 * (1 + 3 * (4 + 1))
+    warming = [4, *(4, 1), *(4, 1)]
+    runs = 3 * [1, 1, 1, 1, 4]
+    assert [len(texts) for texts in quick.asked] == [*warming, *runs, *runs]
+    assert len(quick.asked) == len(slow.asked)
     assert {len(text.split()) for texts in quick.asked for text in texts} == {10, 50}
     rows = report.cells()
     assert rows[0] == ["", "quick", "slow", "slow / quick"]
@@ -69,24 +70,18 @@ def test_times_that_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
-def test_progress_counts_words(monkeypatch: pytest.MonkeyPatch, rescore: Run) -> None:
-    """Long sentences take longer, so a repetition counts by its words."""
-    done: list[int] = []
-    model = Slow("lm", 0, 0)
-    measure([model], WORDS, [50, 10, 10], 4, repeats=3, progress=done.append)
-    assert done == [40] * 3 + [200] * 3
-    totals: list[int | None] = []
-
-    class Bar(LogProgress):
-        def __init__(self, total: int | None, label: str, unit: str) -> None:
-            totals.append(total)
-            super().__init__(total, label, unit)
-
-    monkeypatch.setattr("rescore.cli.progress.LogProgress", Bar)
-    (Path.cwd() / "lm.arpa").write_text(ARPA, encoding="utf-8")
-    typed = ["--lengths", "50,10,10", "--sentences", "4", "--repeats", "3"]
-    assert rescore("bench", LISTS, "--lm", "ngram:lm.arpa", *typed).returncode == 0
-    assert totals == [sum(done)]
+def test_progress_counts_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A repetition counts by its time; counted alike, a short sentence and a long one
+    would each be half of the work.
+    """
+    monkeypatch.setattr("rescore.research.speed.time.perf_counter", lambda: CLOCK[0])
+    for call, word in ((0.0, 0.001), (0.003, 0.0), (1.0, 0.1)):
+        done: list[int] = []
+        model = Slow("lm", call, word)
+        measure([model], WORDS, [50, 10, 10], 4, repeats=5, progress=done.append)
+        assert sum(done) == 100 and len(done) == 10
+        short, long = (1.25 * call + 2 * word * length for length in (10, 50))
+        assert sum(done[:5]) == pytest.approx(100 * short / (short + long), abs=1)
 
 
 def test_models_take_turns() -> None:
@@ -105,7 +100,7 @@ def test_models_take_turns() -> None:
 
         model.score = noted  # type: ignore[method-assign]
     measure(models, WORDS, [5], sentences=1, repeats=2)  # type: ignore[arg-type]
-    assert order == [*"ab", *"aabb", *"aabb"]
+    assert order == [*"ab", *"aabb", *"aabb", *"aabb"]
 
 
 def test_sentences_are_spread() -> None:
@@ -160,7 +155,7 @@ def test_vectors(
     quick = ["--lengths", "4", "--sentences", "3", "--repeats", "1", "--vectors"]
     done = rescore("bench", LISTS, "--lm", f"bilm:{models['bilm']}", *quick)
     assert done.returncode == 0 and "vectors, tokenising included" in done.stdout
-    assert asked == [3, 1, 1, 1, 3]
+    assert asked == [3, *(3, 1), *(1, 1, 1, 3)]
     (tmp_path / "lm.arpa").write_text(ARPA, encoding="utf-8")
     done = rescore("bench", LISTS, "--lm", "ngram:lm.arpa", *quick)
     assert_one_line_error(done, "ngram: has no vectors")
