@@ -346,6 +346,24 @@ def test_a_record_without_a_kind_says_what_to_add(tmp_path: Path) -> None:
         others.read(file)
 
 
+def test_declared_numbers_are_counted_by_page_and_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    top = {"section": "Top"}
+    pages = {"one": [top | SETTING, top | QUOTED], "two": [top | SETTING]}
+    (tmp_path / "others.json").write_text(json.dumps(pages), encoding="utf-8")
+    monkeypatch.setattr(results, "FIGURES", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["results.py", "--declared"])
+    results.main()
+    assert capsys.readouterr().out == (
+        "| page | cited | setting | hours | former | time | quoted |\n"
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+        "| one |  | 2 |  |  |  | 1 |\n"
+        "| two |  | 2 |  |  |  |  |\n"
+        "| all |  | 4 |  |  |  | 1 |\n"
+    )
+
+
 @pytest.mark.parametrize(
     ("shown", "lists", "message"),
     [
