@@ -162,7 +162,9 @@ def remaining(places: tuple[int, ...], lists: list[list[str]]) -> list[str]:
 def unknown(page: Path, text: str) -> dict[str, str]:
     """What is wrong with the numbers of a page, by section."""
     lists = sources(page)
-    bodies = dict(sections(text))
+    bodies: dict[str, str] = {}
+    for heading, body in sections(text):
+        bodies[heading] = bodies.get(heading, "") + body
     wrong = {}
     for heading in bodies | lists:
         shown = numbers(bodies.get(heading, ""))
