@@ -20,6 +20,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,19 +63,25 @@ def name_of(page: Path) -> str:
     return f"docs/{page.stem}" if page.parent.name == "docs" else page.stem
 
 
+@cache
+def parsed(text: str) -> Any:
+    """What a text of JSON says: many tests ask for the same."""
+    return json.loads(text)
+
+
 def declared(page: Path) -> list[dict[str, Any]]:
     """What others.json has for a page: the section, the reason, the numbers, the
     version that measured them, if one did, and the page of docs/results that has them.
     """
     text = (results.FIGURES / "others.json").read_text(encoding="utf-8")
-    records: list[dict[str, Any]] = json.loads(text).get(name_of(page), [])
+    records: list[dict[str, Any]] = parsed(text).get(name_of(page), [])
     return records
 
 
 def said(page: Path) -> dict[str, list[str]]:
     """The figures of the sentences of a page, by section."""
     text = (results.FIGURES / "sentences.json").read_text(encoding="utf-8")
-    figures: dict[str, list[str]] = json.loads(text).get(name_of(page), {})
+    figures: dict[str, list[str]] = parsed(text).get(name_of(page), {})
     return figures
 
 
@@ -96,7 +103,7 @@ def numbers(text: str) -> list[str]:
 def figure(name: str) -> float:
     """A figure of a file, such as `asr/other.json rows.2.value`."""
     file, _, keys = name.partition(" ")
-    value = json.loads((results.FIGURES / file).read_text(encoding="utf-8"))
+    value = parsed((results.FIGURES / file).read_text(encoding="utf-8"))
     for key in keys.split("."):
         value = value[int(key) if key.isdecimal() else key]
     return float(value)
