@@ -30,6 +30,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
+from rescore.asr.channel import Channel
 from rescore.cli.main import COMMANDS, RECEIVED, cli, main
 from rescore.large import server
 from rescore.lms import checkpoint, ngram
@@ -106,18 +107,20 @@ def shared(path: str) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def lexicons() -> Iterator[None]:
-    """A shipped lexicon is read once in a process: it has 150,000 words, and its files
-    stay as they are.
+def shipped_tables() -> Iterator[None]:
+    """A shipped lexicon or channel is read once in a process: they have 150,000 words
+    and 14,000 pairs of blocks, and their files stay as they are.
     """
-    load, shipped = Lexicon.load, cache(Lexicon.load)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            Lexicon,
-            "load",
-            lambda path: (shipped if (ROOT / "models") in path.parents else load)(path),
-        )
+        for table in (Lexicon, Channel):
+            patch.setattr(table, "load", shipped_once(table.load))
         yield
+
+
+def shipped_once(load: Callable[[Path], Any]) -> Callable[[Path], Any]:
+    """Return a function that reads each file below the shipped models once."""
+    shipped = cache(load)
+    return lambda path: (shipped if (ROOT / "models") in path.parents else load)(path)
 
 
 @pytest.fixture(scope="session", autouse=True)
