@@ -187,6 +187,8 @@ class Registry(Generic[Part]):
         """Return the name of a part, in the table's letter case; empty if the table has
         no such part.
         """
+        if name in self._parts:  # the usual answer takes no search
+            return name
         return _same_but_case(name, self._parts) or _same_but_case(name, self._plugins)
 
     def __getitem__(self, name: str) -> Part:

@@ -4,6 +4,7 @@ is tested on the shipped one.
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import logging
@@ -14,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,11 +30,15 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
+from rescore.asr.channel import Channel
 from rescore.cli.main import COMMANDS, RECEIVED, cli, main
 from rescore.large import server
-from rescore.lms import checkpoint
+from rescore.lms import checkpoint, ngram
+from rescore.lms.base import ComputeOptions
 from rescore.lms.config import NetworkConfig
 from rescore.lms.lexicon import Lexicon
+from rescore.lms.ngram import NgramKind
+from rescore.lms.own import OwnNetwork
 from rescore.lms.tokenizer import Tokenizer
 from rescore.lms.training.vocabulary import train_wordpiece
 from rescore.metrics.base import SESSION
@@ -79,6 +84,18 @@ TINY = {
 """A file for --config: a network that is trained in a moment."""
 
 
+def pytest_collection() -> None:
+    """Look for no garbage while modules are imported and tests are collected."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage from now on, but not among modules and tests: they stay."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
 def shared(path: str) -> Path:
     """Real lists beside the checkout; a test that needs them is skipped where there are
     none.
@@ -90,17 +107,63 @@ def shared(path: str) -> Path:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def lexicons() -> Iterator[None]:
-    """A shipped lexicon is read once in a process: it has 150,000 words, and its files
-    stay as they are.
+def shipped_tables() -> Iterator[None]:
+    """A shipped lexicon or channel is read once in a process: they have 150,000 words
+    and 14,000 pairs of blocks, and their files stay as they are.
     """
-    load, shipped = Lexicon.load, cache(Lexicon.load)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            Lexicon,
-            "load",
-            lambda path: (shipped if (ROOT / "models") in path.parents else load)(path),
-        )
+        for table in (Lexicon, Channel):
+            patch.setattr(table, "load", shipped_once(table.load))
+        yield
+
+
+def shipped_once(load: Callable[[Path], Any]) -> Callable[[Path], Any]:
+    """Return a function that reads each file below the shipped models once."""
+    shipped = cache(load)
+    return lambda path: (shipped if (ROOT / "models") in path.parents else load)(path)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def networks() -> Iterator[None]:
+    """A shipped network is loaded once in a process for each way to compute, as its
+    files stay as they are: scorers only read it, and a training loads weights of its
+    own.
+    """
+    load = OwnNetwork.__init__
+    loaded: dict[tuple[object, ...], dict[str, Any]] = {}
+
+    def load_once(
+        network: OwnNetwork, folder: Path, kind: str, computing: ComputeOptions
+    ) -> None:
+        key = (folder, kind, computing)
+        if key not in loaded:
+            load(network, folder, kind, computing)
+            if (ROOT / "models") not in folder.parents:
+                return
+            loaded[key] = dict(vars(network))
+        vars(network).update(loaded[key])
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OwnNetwork, "__init__", load_once)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def little_memory() -> Iterator[None]:
+    """Give lmplz little memory: usually it clears half of the machine's, which takes a
+    second. A program that a test starts has the usual memory.
+    """
+    run = ngram._run_lmplz
+
+    def run_in_little(
+        lmplz: str, options: NgramKind.Options, text: Path, arpa: Path
+    ) -> None:
+        if options.memory == NgramKind.Options().memory:
+            options = replace(options, memory="64M")
+        run(lmplz, options, text, arpa)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ngram, "_run_lmplz", run_in_little)
         yield
 
 
@@ -244,16 +307,25 @@ def all_messages() -> None:
     lines that say what was read are left out, unless a test is about these lines
     (`told_what_is_read`): they stand beside each output of a command.
     """
-    logging.getLogger("rescore").setLevel(logging.NOTSET)
-    logging.getLogger("rescore.understood").setLevel(logging.WARNING)
+    set_level("rescore", logging.NOTSET)
+    set_level("rescore.understood", logging.WARNING)
+
+
+def set_level(name: str, level: int) -> None:
+    """Set the level of a logger that has another one: a new level costs a look at each
+    logger of each library.
+    """
+    logger = logging.getLogger(name)
+    if logger.level != level:
+        logger.setLevel(level)
 
 
 @pytest.fixture
 def told_what_is_read(all_messages: None) -> Iterator[None]:
     """Commands say what they read."""
-    logging.getLogger("rescore.understood").setLevel(logging.NOTSET)
+    set_level("rescore.understood", logging.NOTSET)
     yield
-    logging.getLogger("rescore.understood").setLevel(logging.WARNING)
+    set_level("rescore.understood", logging.WARNING)
 
 
 def fewer_samples(patch: pytest.MonkeyPatch) -> None:

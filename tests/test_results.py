@@ -22,6 +22,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,12 @@ def name_of(page: Path) -> str:
     return f"docs/{page.stem}" if page.parent.name == "docs" else page.stem
 
 
+@cache
+def parsed(text: str) -> Any:
+    """What a text of JSON says: many tests ask for the same."""
+    return json.loads(text)
+
+
 def declared(name: str) -> list[Any]:
     """The records that others.json has for a page (`others.Declared`)."""
     records: dict[str, list[Any]] = others.read(results.FIGURES / "others.json")
@@ -78,7 +85,7 @@ def declared(name: str) -> list[Any]:
 def said(page: Path) -> dict[str, list[str]]:
     """The figures of the sentences of a page, by section."""
     text = (results.FIGURES / "sentences.json").read_text(encoding="utf-8")
-    figures: dict[str, list[str]] = json.loads(text).get(name_of(page), {})
+    figures: dict[str, list[str]] = parsed(text).get(name_of(page), {})
     return figures
 
 
@@ -100,7 +107,7 @@ def numbers(text: str) -> list[str]:
 def figure(name: str) -> float:
     """A figure of a file, such as `asr/other.json rows.2.value`."""
     file, _, keys = name.partition(" ")
-    value = json.loads((results.FIGURES / file).read_text(encoding="utf-8"))
+    value = parsed((results.FIGURES / file).read_text(encoding="utf-8"))
     for key in keys.split("."):
         value = value[int(key) if key.isdecimal() else key]
     return float(value)

@@ -202,7 +202,9 @@ def system_posteriors(
     # under a scale of 0 a text that a system did not write is still impossible
     scaled = np.where(absent, -np.inf, np.where(absent, 0.0, scores) * factors)
     highest = scaled.max(axis=0)
-    shares: Floats = np.exp(scaled - np.where(np.isfinite(highest), highest, 0.0))
+    with np.errstate(over="ignore"):  # of scores that are far apart
+        away = scaled - np.where(np.isfinite(highest), highest, 0.0)
+    shares: Floats = np.exp(away)
     totals = shares[np.array(recognised)].sum(axis=0)
     return shares / np.where(totals > 0, totals, 1.0)
 

@@ -6,6 +6,7 @@ of its parent, and a weight that was not tuned on lists is applied with a warnin
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from pathlib import Path
@@ -232,6 +233,13 @@ def test_a_tuned_weight_needs_no_warning(name: str, rescore: Run) -> None:
     assert "to tune it" not in done.stderr
 
 
+@pytest.fixture
+def quick_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock that moves by a twentieth of a second whenever a training looks at it."""
+    monkeypatch.setattr(loop.time, "monotonic", itertools.count(0.0, 0.05).__next__)
+
+
+@pytest.mark.usefixtures("quick_clock")
 @pytest.mark.parametrize("few", [1, 10**6])
 def test_few_updates_by_the_clock(
     few: int, rescore: Run, monkeypatch: pytest.MonkeyPatch
@@ -276,6 +284,7 @@ def test_more_minutes_are_no_advice_to_an_adaptation_that_stopped_itself(
     assert ("give more --minutes" in caplog.text) is is_done
 
 
+@pytest.mark.usefixtures("quick_clock")
 @pytest.mark.parametrize("few", [1, 10**6])
 def test_all_lines_of_an_adaptation_agree_on_few_updates(
     few: int, rescore: Run, monkeypatch: pytest.MonkeyPatch

@@ -5,6 +5,8 @@ points on the lists that it tunes on.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -12,7 +14,6 @@ from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision, combine, posteriors
 from rescore.decision.risk import EQUAL, compared
 from rescore.metrics import choose_metric
-from rescore.metrics.base import Metric
 from rescore.nbest import Hypothesis, NbestList
 from rescore.tuning import TuningOptions, pattern, tune_weights
 from rescore.tuning.objective import TuningObjective
@@ -51,14 +52,22 @@ def deep(lists: int, size: int, seed: int) -> list[NbestList]:
     return every
 
 
-def by_definition(metric: Metric, nbest: NbestList, shares: np.ndarray) -> str:
-    """Return the text of least expected loss: the losses of all pairs, one by one."""
-    texts = [hypothesis.text for hypothesis in nbest.hypotheses]
+@cache
+def losses_of_pairs(name: str, texts: tuple[str, ...]) -> np.ndarray:
+    """Return the losses of all pairs, one by one: each scale weighs the same losses."""
+    metric = choose_metric(name, deep(1, 1, seed=1))
     pairs = [(text, (other,)) for text in texts for other in texts]
     statistics = metric.statistics(
         [text for text, _ in pairs], [others for _, others in pairs]
     )
-    risks = metric.losses(statistics).reshape(len(texts), -1) @ shares
+    losses: np.ndarray = metric.losses(statistics)
+    return losses.reshape(len(texts), -1)
+
+
+def by_definition(name: str, nbest: NbestList, shares: np.ndarray) -> str:
+    """Return the text of least expected loss."""
+    texts = [hypothesis.text for hypothesis in nbest.hypotheses]
+    risks = losses_of_pairs(name, tuple(texts)) @ shares
     equal = risks <= risks.min() + 1e-9
     return texts[int(np.where(equal, shares, -1.0).argmax())]
 
@@ -84,7 +93,7 @@ def test_the_choice_is_that_of_the_definition(name: str, scale: float) -> None:
     scores = [combine(nbest, choice) for nbest in allowed]
     expected = []
     for nbest, shares in zip(allowed, posteriors(scores, scale), strict=True):
-        expected.append(by_definition(metric, nbest, shares))
+        expected.append(by_definition(name, nbest, shares))
     assert choice.texts(metric, Dataset.of(lists)) == expected
     assert EQUAL < 1e-9
 

@@ -19,6 +19,7 @@ import pytest
 from rescore.cli.main import COMMANDS
 from rescore.metrics import significance
 from rescore.parts import DECISIONS, METRICS
+from rescore.research import correlation
 from tests import conftest, test_roads
 from tests.conftest import Done, run_main
 
@@ -177,7 +178,7 @@ LINES: dict[str, list[str]] = {
         "test.jsonl --weights given.json -o c.jsonl --drop-punctuation",
         "test.jsonl --dev test.jsonl --weights given.json -o c.jsonl",
     ],
-    "combine": ["test.jsonl other.jsonl -o c.jsonl --best b"],
+    "combine": ["test.jsonl other.jsonl -o c.jsonl"],
     "convert": ["test.jsonl -o c.jsonl"],
     "score": ["test.jsonl --lm ngram:one -o s.jsonl"],
     "errors": ["test.jsonl --weights given.json"],
@@ -209,6 +210,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(place)
         test_roads.fewer_samples(patch)
         patch.setattr(significance, "SAMPLES", 20)
+        patch.setattr(correlation, "TRIALS", 20)
         patch.setattr("rescore.pace.FIRST", float("inf"))
         test_roads._models(place)
         Path("words").write_text("b\nd\n")

@@ -211,7 +211,7 @@ def lmplz(path: Path, text: Path, *options: object) -> ArpaModel:
     command = [
         find_tool("lmplz"),
         "-S",
-        "1G",
+        "64M",
         "-T",
         path.parent,
         "--text",

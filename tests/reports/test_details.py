@@ -14,7 +14,7 @@ from rescore.nbest import Hypothesis, NbestList
 from rescore.reports.details import details
 from rescore.reports.results import system_name
 from rescore.tuning import Weights
-from tests.conftest import ROOT, Run, write_json
+from tests.conftest import ROOT, Run, some_lists, write_json
 
 DEV, TEST = ROOT / "data" / "dev.json", ROOT / "data" / "test.json"
 COLUMNS = [
@@ -134,17 +134,15 @@ def test_verdicts_of_a_metric_where_more_is_better() -> None:
     )
 
 
-def test_dev_and_test_stand_in_one_table(
-    rescore: Run, scores: tuple[str, str], tmp_path: Path
-) -> None:
+def test_dev_and_test_stand_in_one_table(rescore: Run, tmp_path: Path) -> None:
+    dev_lists, test_lists = (some_lists(tmp_path, name, 25) for name in ("dev", "test"))
     done = rescore(
         "run",
-        TEST,
+        test_lists,
         "--lm",
         "tta-small",
-        *scores,
         "--dev",
-        DEV,
+        dev_lists,
         "--report",
         "r.json",
         "--table",
