@@ -35,7 +35,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from common import ROOT
+from common import ROOT, cells_of_figures
 from estimates import Point
 from estimates import cells as cells_of_points
 
@@ -60,10 +60,11 @@ from rescore.research.probe import Probed
 from rescore.research.probe import cells as cells_of_probes
 from rescore.research.similarity import Correlations
 from rescore.research.similarity import cells as cells_of_pairs
+from rescore.research.speed import SpeedReport
 from rescore.research.words_in_context import WordAccuracy
 from rescore.research.words_in_context import cells as cells_of_words
 from rescore.signature import parse
-from rescore.styles import Cells, figure
+from rescore.styles import Cells
 
 FIGURES = ROOT / "docs" / "results"
 MARKED_BLOCK = re.compile(
@@ -86,7 +87,7 @@ ROWS: dict[type[Any], Callable[[Any], Cells]] = {
     Point: cells_of_points,
 }
 """The rows of measurements that are written as a list: a row for each model."""
-REPORTS: tuple[type[Any], ...] = (AccuracyReport, ErrorReport)
+REPORTS: tuple[type[Any], ...] = (AccuracyReport, ErrorReport, SpeedReport)
 """Measurements that are written as one object, which makes its own table."""
 VECTORS = ("kind", "layer", "pooling", "special", "centre")
 """Settings of vectors, as signatures have them."""
@@ -169,19 +170,6 @@ def _is_named_figures(content: Any) -> bool:
     return len(objects) == len(content) and all(
         isinstance(value, (int, float)) for value in figures
     )
-
-
-def cells_of_figures(rows: Mapping[str, Mapping[str, float]]) -> Cells:
-    """Return the head of a table, and a row for each object of figures.
-
-    Args:
-        rows: The figures by column, by row.
-    """
-    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-    cells = [["", *columns]]
-    for name, row in rows.items():
-        cells.append([name, *(figure(row.get(column)) for column in columns)])
-    return cells
 
 
 def with_settings(rows: Sequence[Any]) -> list[Any]:
