@@ -74,9 +74,13 @@ def cells_of_figures(rows: Mapping[str, Mapping[str, float]]) -> Cells:
 
 
 def _shown(value: float | None) -> str:
-    """Return a figure with two digits, or as 1.4e-05 if two digits would hide it."""
+    """Return a figure with two digits, as 1.4e-05 if two digits would hide it, or as
+    12,600 if they say nothing.
+    """
     if value is not None and 0 < abs(value) < 0.005:
         return f"{value:.1e}"
+    if value is not None and abs(value) >= 1000:
+        return f"{value:,.0f}"
     return figure(value)
 
 

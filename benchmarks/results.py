@@ -93,6 +93,10 @@ VECTORS = ("kind", "layer", "pooling", "special", "centre")
 """Settings of vectors, as signatures have them."""
 TIMES = ("seconds", "stages", "speed")
 """What differs from run to run."""
+BY_NAME = ("speed",)
+"""Pages that run only where `--page` names them: their figures are times, which need an
+idle machine.
+"""
 
 
 def pages() -> list[Path]:
@@ -289,7 +293,7 @@ def all_named() -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make the figures of docs/results.")
     parser.add_argument("--data", type=Path, help="the folder of the public sets")
-    parser.add_argument("--page", action="append", help="such as asr  [default: all]")
+    parser.add_argument("--page", action="append", help="such as asr  [default: all but speed]")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "results")
     parser.add_argument("--tables", action="store_true", help="run no commands")
     arguments = parser.parse_args()
@@ -301,9 +305,10 @@ def main() -> None:
                 f"no page {name} whose figures commands make; expected"
                 f" {', '.join(known)}"
             )
+    usual = [name for name in known if name not in BY_NAME]
     before = _contents()
     for page in runnable:
-        wanted = arguments.page is None or page.stem in arguments.page
+        wanted = page.stem in (arguments.page or usual)
         if wanted and not arguments.tables:
             run(page, arguments.data, arguments.work / page.stem)
     for page in pages():
