@@ -18,7 +18,8 @@ A page marks its commands and its tables with comments, which a reader does not 
         Sentences show figures of this file (sentences.json says which), and no table.
 
 What the markers name stands in docs/results, as the commands wrote it, but for times.
-tests/test_results.py holds each number of the pages against these files.
+tests/test_results.py holds each number of the pages against these files. Numbers that
+no command wrote stand in others.json; `--declared` counts them by page and kind.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ import re
 import shutil
 import subprocess
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import others
 from common import ROOT, cells_of_figures
 from estimates import Point
 from estimates import cells as cells_of_points
@@ -212,6 +215,21 @@ def with_tables(text: str) -> str:
     return MARKED_TABLE.sub(made, text)
 
 
+def cells_of_declared(file: Path) -> Cells:
+    """Return the head of a table, and a row for each page: how many numbers others.json
+    declares, by kind.
+
+    Args:
+        file: others.json.
+    """
+    pages = {page: others.counts(each) for page, each in others.read(file).items()}
+    pages["all"] = sum(pages.values(), Counter[others.Kind]())
+    cells = [["page", *others.Kind]]
+    for page, counted in pages.items():
+        cells.append([page, *(str(counted[kind] or "") for kind in others.Kind)])
+    return cells
+
+
 def without_times(value: Any) -> Any:
     """Return a JSON value without what differs from run to run."""
     return _with_keys(value, lambda key, each: key not in TIMES)
@@ -293,10 +311,18 @@ def all_named() -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make the figures of docs/results.")
     parser.add_argument("--data", type=Path, help="the folder of the public sets")
-    parser.add_argument("--page", action="append", help="such as asr  [default: all but speed]")
+    parser.add_argument(
+        "--page", action="append", help="such as asr  [default: all but speed]"
+    )
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "results")
     parser.add_argument("--tables", action="store_true", help="run no commands")
+    parser.add_argument(
+        "--declared", action="store_true", help="only count what others.json declares"
+    )
     arguments = parser.parse_args()
+    if arguments.declared:
+        print(markdown(cells_of_declared(FIGURES / "others.json")))
+        return
     runnable = [page for page in pages() if blocks(page.read_text(encoding="utf-8"))]
     known = [page.stem for page in runnable]
     for name in arguments.page or known:

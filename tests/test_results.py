@@ -1,13 +1,15 @@
 """docs/results, the README and the pages that quote them: each number with a decimal
 point is one that a command wrote, or one that docs/results/others.json declares, with
-the reason.
+a kind and the reason.
 
 A table below `<!-- table FILE -->` is the table of this file, to the letter. A number
 of a sentence, or of a table without a marker, is a figure of a file, rounded as
 printed: sentences.json names the figures under the heading of their section, in the
-order of the page. All other numbers stand in others.json in the same way: numbers of
-papers, settings, and figures of versions whose training takes hours. Both also have the
-paragraphs of other pages that link to docs/results or name a public set.
+order of the page. All other numbers stand in others.json, in records of a kind
+(`others.Kind`: numbers of papers, settings, figures of versions whose training takes
+hours, times, quotes of other pages), and the page keeps what the kind promises. Both
+files also have the paragraphs of other pages that link to docs/results or name a public
+set.
 
 What this cannot see: whole numbers in sentences.
 """
@@ -25,11 +27,13 @@ from typing import Any
 
 import pytest
 
+from rescore.errors import UserError
 from rescore.signature import parse
 from tests.conftest import ROOT
 
 sys.path.insert(0, str(ROOT / "benchmarks"))
 results = importlib.import_module("results")
+others = importlib.import_module("others")
 sys.path.remove(str(ROOT / "benchmarks"))
 
 PAGES = results.pages()
@@ -45,6 +49,9 @@ FROM_RESULTS = re.compile(
 MARKER = re.compile(r"^<!-- run -->", re.M)
 VERSION = re.compile(r"\b0\.\d\.\d\b")
 TABLE = re.compile(r"(?:^\|.*\n)+", re.M)
+RESULT = re.compile(r"(?:^|\|)[^A-Za-z`|]*")
+PLACE = re.compile(r"\b(?:[Tt]able|[Ff]igure|[Ss]ection|[Cc]hapter|[Ee]quation)s? \d")
+"""A place in a paper."""
 NUMBER = re.compile(r"(?<![\w.])[\d,]*\d\.\d+(?!\.?\d)")
 
 
@@ -62,13 +69,10 @@ def name_of(page: Path) -> str:
     return f"docs/{page.stem}" if page.parent.name == "docs" else page.stem
 
 
-def declared(page: Path) -> list[dict[str, Any]]:
-    """What others.json has for a page: the section, the reason, the numbers, the
-    version that measured them, if one did, and the page of docs/results that has them.
-    """
-    text = (results.FIGURES / "others.json").read_text(encoding="utf-8")
-    records: list[dict[str, Any]] = json.loads(text).get(name_of(page), [])
-    return records
+def declared(name: str) -> list[Any]:
+    """The records that others.json has for a page (`others.Declared`)."""
+    records: dict[str, list[Any]] = others.read(results.FIGURES / "others.json")
+    return records.get(name, [])
 
 
 def said(page: Path) -> dict[str, list[str]]:
@@ -102,27 +106,71 @@ def figure(name: str) -> float:
     return float(value)
 
 
-def rounded(name: str, number: str) -> str:
-    """A figure with as many places as a number has."""
-    return f"{abs(figure(name)):.{len(number.partition('.')[2])}f}"
-
-
-def unknown(page: Path, text: str) -> dict[str, list[str]]:
-    """The numbers of each section that sentences.json does not have, and the figures
-    of sentences.json that no sentence has.
+def is_shown(entry: str, number: str) -> bool:
+    """Whether a number of a page is the one that an entry of sentences.json or of
+    others.json stands for: the figure, rounded as the page has it, or the number.
     """
-    found: dict[str, list[str]] = {}
-    figures = said(page)
+    if " " not in entry:
+        return entry == number
+    places = len(number.partition(".")[2])
+    return f"{abs(figure(entry)):.{places}f}" == number
+
+
+def sources(page: Path) -> dict[str, list[list[str]]]:
+    """The lists that the numbers of a section come from, by section: the figures of
+    sentences.json, and the numbers of each record of others.json.
+    """
+    lists = {heading: [figures] for heading, figures in said(page).items()}
+    for record in declared(name_of(page)):
+        lists.setdefault(record.section, []).append(record.numbers.split())
+    return lists
+
+
+def after(
+    places: tuple[int, ...], number: str, lists: list[list[str]]
+) -> set[tuple[int, ...]]:
+    """The places in the lists behind a number, for each list that has it next."""
+    behind = set()
+    for which, entries in enumerate(lists):
+        place = places[which]
+        if place < len(entries) and is_shown(entries[place], number):
+            behind.add((*places[:which], place + 1, *places[which + 1 :]))
+    return behind
+
+
+def mismatch(shown: list[str], lists: list[list[str]]) -> str:
+    """What is wrong with the numbers of a section, or nothing. Each number is the next
+    of one of the lists, and no list has more numbers.
+    """
+    reached = {(0,) * len(lists)}
+    for number in shown:
+        behind = {each for places in reached for each in after(places, number, lists)}
+        if not behind:
+            following = remaining(max(reached), lists)
+            return f"{number}; expected {' or '.join(following) or 'no number'}"
+        reached = behind
+    missing = remaining(max(reached), lists)
+    return f"no {' and no '.join(missing)}" if missing else ""
+
+
+def remaining(places: tuple[int, ...], lists: list[list[str]]) -> list[str]:
+    """The next entry of each list that is not at its end."""
+    left = (entries[place:] for place, entries in zip(places, lists, strict=True))
+    return [entries[0] for entries in left if entries]
+
+
+def unknown(page: Path, text: str) -> dict[str, str]:
+    """What is wrong with the numbers of a page, by section."""
+    lists = sources(page)
+    bodies: dict[str, str] = {}
     for heading, body in sections(text):
-        others, left = [], list(figures.get(heading, []))
-        for number in numbers(body):
-            if left and rounded(left[0], number) == number:
-                left.pop(0)
-            else:
-                others.append(number)
-        if others or left:
-            found[heading] = others + left
-    return found
+        bodies[heading] = bodies.get(heading, "") + body
+    wrong = {}
+    for heading in bodies | lists:
+        shown = numbers(bodies.get(heading, ""))
+        if message := mismatch(shown, lists.get(heading, [])):
+            wrong[heading] = message
+    return wrong
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
@@ -133,8 +181,7 @@ def test_tables_are_those_of_their_files(page: Path) -> None:
 
 @pytest.mark.parametrize("page", ALL, ids=ALL_IDS)
 def test_each_number_was_written_by_a_command_or_is_declared(page: Path) -> None:
-    known = {each["section"]: each["numbers"].split() for each in declared(page)}
-    assert unknown(page, read(page)) == known
+    assert unknown(page, read(page)) == {}
 
 
 def _blank(found: re.Match[str]) -> str:
@@ -144,14 +191,13 @@ def _blank(found: re.Match[str]) -> str:
 @pytest.mark.parametrize("page", ALL, ids=ALL_IDS)
 def test_a_changed_digit_is_found(page: Path) -> None:
     """Of a dozen numbers of the page, whoever declares them."""
-    known = {each["section"]: each["numbers"].split() for each in declared(page)}
     left = results.MARKED_TABLE.sub("\n", read(page))
     text = CODE.sub(_blank, left)
     there = list(NUMBER.finditer(re.sub(r"^#.*", _blank, text, flags=re.M)))
     for number in there[:: len(there) // 12 + 1]:
         last = number.end() - 1
         digit = str((int(text[last]) + 3) % 10)
-        assert unknown(page, text[:last] + digit + text[last + 1 :]) != known, number
+        assert unknown(page, text[:last] + digit + text[last + 1 :]), number
 
 
 def test_sentences_name_files_that_commands_write() -> None:
@@ -162,37 +208,201 @@ def test_sentences_name_files_that_commands_write() -> None:
             assert {name.partition(" ")[0] for name in figures} <= written
 
 
-@pytest.mark.parametrize("page", QUOTING, ids=ALL_IDS[len(PAGES) :])
-def test_a_quoted_number_stands_on_its_page(page: Path) -> None:
-    for record in declared(page):
-        if source := record.get("page"):
-            text = (results.FIGURES / f"{source}.md").read_text(encoding="utf-8")
-            assert set(record["numbers"].split()) <= set(numbers(text)), record
+def without_results(text: str) -> str:
+    """A text without the results of its tables: from the second column on, what a
+    cell has before its first letter.
+    """
+
+    def kept(table: re.Match[str]) -> str:
+        head, _, *rows = table[0].splitlines()
+        split = [row[1:].partition("|") for row in rows]
+        words = [first + RESULT.sub(" ", rest) for first, _, rest in split]
+        return "\n".join([head, *words]) + "\n"
+
+    return TABLE.sub(kept, text)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=IDS)
-def test_figures_of_another_version_say_so(page: Path) -> None:
-    """Their own section names the version, not the introduction of the page alone."""
-    said = dict(sections(page.read_text(encoding="utf-8")))
-    for record in declared(page):
-        version = record.get("version", "")
-        assert version in said[record["section"]], record["section"]
+def has_keys_of_its_kind(record: Any) -> bool:
+    """Whether a record of others.json has the keys that its kind needs, and no keys of
+    another kind.
+    """
+    keys = {key for keys in others.KEYS.values() for key in keys}
+    present = {key for key in keys if getattr(record, key)}
+    return present == set(others.KEYS[record.kind])
+
+
+def absent(words: list[str], text: str) -> str:
+    """A message if a text does not have each of some words, or nothing."""
+    missing = [each for each in words if each not in text]
+    return f"not named: {' and '.join(missing)}" if missing else ""
+
+
+def quotable(name: str) -> set[str]:
+    """The numbers that a page declares, but not as quotes of another page."""
+    own = [each for each in declared(name) if each.kind != others.Kind.QUOTED]
+    return {number for record in own for number in record.numbers.split()}
+
+
+def broken(record: Any, name: str, text: str) -> str:
+    """What a record of others.json promises (`others.Kind`) and its page does not
+    keep, or nothing.
+
+    Args:
+        record: The record.
+        name: The name of its page.
+        text: The text of its page.
+    """
+    if not has_keys_of_its_kind(record):
+        return f"{record.kind} needs {others.KEYS[record.kind]}, and no key of others"
+    body = dict(sections(text)).get(record.section, "")
+    section = " ".join(f"{record.section}\n{body}".split())
+    shown = set(record.numbers.split())
+    match record.kind:
+        case others.Kind.CITED if not PLACE.search(record.source):
+            return f"{record.source}: no table, figure, section or chapter"
+        case others.Kind.CITED:
+            return absent([record.source], section)
+        case others.Kind.FORMER if name != "docs/upgrade":
+            return "only docs/upgrade compares versions"
+        case others.Kind.HOURS | others.Kind.FORMER:
+            return absent([record.version], section)
+        case others.Kind.TIME:
+            return absent([record.version, record.machine], text)
+        case others.Kind.SETTING:
+            results_alone = shown - set(numbers(without_results(body)))
+            return f"results: {results_alone}" if results_alone else ""
+        case _:
+            unquotable = shown - quotable(record.page)
+            what = "name a figure of a file in sentences.json"
+            return f"not declared: {unquotable}; {what}" if unquotable else ""
+
+
+@pytest.mark.parametrize("page", ALL, ids=ALL_IDS)
+def test_each_record_keeps_the_promise_of_its_kind(page: Path) -> None:
+    name, text = name_of(page), read(page)
+    messages = {
+        (record.section, record.numbers): broken(record, name, text)
+        for record in declared(name)
+    }
+    assert {place: said for place, said in messages.items() if said} == {}
+
+
+PAPER = """# A page
+
+The rows of version 0.2.0 beside Table 3 of
+the paper, on two cores of a CPU, with the level 0.5.
+
+| lambda | WER |
+| --- | ---: |
+| 0.3 | 14.7 (`tta`) |
+"""
+CITED = {"kind": "cited", "numbers": "14.7"}
+SETTING = {"kind": "setting", "numbers": "0.5 0.3"}
+HOURS = {"kind": "hours", "numbers": "14.7"}
+TIME = {"kind": "time", "numbers": "14.7"}
+QUOTED = {"kind": "quoted", "numbers": "14.7"}
+CPU = {"version": "0.2.0", "machine": "two cores of a CPU"}
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        (CITED | {"source": "Table 3 of the paper"}, ""),
+        (CITED, "cited needs"),
+        (CITED | {"source": "the paper"}, "the paper: no table"),
+        (CITED | {"source": "Table 4 of the paper"}, "not named: Table 4"),
+        (SETTING, ""),
+        (SETTING | {"version": "0.2.0"}, "setting needs"),
+        (SETTING | {"numbers": "0.3 14.7"}, "results: {'14.7'}"),
+        (HOURS | {"version": "0.2.0"}, ""),
+        (HOURS | {"version": "0.1.0"}, "not named: 0.1.0"),
+        (HOURS | {"kind": "former", "version": "0.2.0"}, "only docs/upgrade"),
+        (TIME | CPU, ""),
+        (TIME | CPU | {"machine": "H200"}, "not named: H200"),
+        (QUOTED | {"page": "own"}, ""),
+        (QUOTED | {"page": "second"}, "not declared: {'14.7'}"),
+        (QUOTED | {"page": "none"}, "not declared: {'14.7'}"),
+    ],
+)
+def test_a_broken_promise_is_found(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    record: dict[str, str],
+    message: str,
+) -> None:
+    place = {"section": "A page", "reason": "a test"}
+    own = place | HOURS | {"version": "0.2.0"}
+    second = place | QUOTED | {"page": "own"}
+    pages = {"own": [own], "second": [second], "demo": [place | record]}
+    (tmp_path / "others.json").write_text(json.dumps(pages), encoding="utf-8")
+    monkeypatch.setattr(results, "FIGURES", tmp_path)
+    said = broken(declared("demo")[0], "demo", PAPER)
+    assert said.startswith(message) and bool(said) == bool(message)
+
+
+def test_a_record_without_a_kind_says_what_to_add(tmp_path: Path) -> None:
+    file = tmp_path / "others.json"
+    record = {"section": "Top", "reason": "settings", "numbers": "0.5"}
+    file.write_text(json.dumps({"demo": [record]}), encoding="utf-8")
+    with pytest.raises(UserError, match=r"demo, section 'Top': .* add one of cited, "):
+        others.read(file)
+
+
+def test_declared_numbers_are_counted_by_page_and_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    top = {"section": "Top"}
+    pages = {"one": [top | SETTING, top | QUOTED], "two": [top | SETTING]}
+    (tmp_path / "others.json").write_text(json.dumps(pages), encoding="utf-8")
+    monkeypatch.setattr(results, "FIGURES", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["results.py", "--declared"])
+    results.main()
+    assert capsys.readouterr().out == (
+        "| page | cited | setting | hours | former | time | quoted |\n"
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |\n"
+        "| one |  | 2 |  |  |  | 1 |\n"
+        "| two |  | 2 |  |  |  |  |\n"
+        "| all |  | 4 |  |  |  | 1 |\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("shown", "lists", "message"),
+    [
+        ("1.0 2.0 3.0", ["1.0 3.0", "2.0"], ""),
+        ("1.0 2.0 1.0 3.0", ["1.0 3.0", "1.0 2.0"], ""),
+        ("1.0 3.0 1.0 2.0", ["1.0 2.0", "1.0 3.0"], ""),
+        ("2.0 1.0", ["1.0 2.0"], "2.0; expected 1.0"),
+        ("1.0 4.0", ["1.0 2.0", "3.0"], "4.0; expected 2.0 or 3.0"),
+        ("1.0", [], "1.0; expected no number"),
+        ("1.0", ["1.0 2.0", "3.0"], "no 2.0 and no 3.0"),
+    ],
+)
+def test_numbers_of_a_section_are_those_of_its_lists(
+    shown: str, lists: list[str], message: str
+) -> None:
+    """Each list in its order, and the lists among each other in any order."""
+    assert mismatch(shown.split(), [each.split() for each in lists]) == message
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_tables_of_several_versions_say_theirs(page: Path) -> None:
-    """In a section with tables of several versions, the text before a table, from the
-    last paragraph that starts in bold, names a version.
+    """In a section with tables of several versions, the text before a table of an
+    earlier version, from the last paragraph that starts in bold, names a version.
     """
     text = page.read_text(encoding="utf-8")
-    known = {each["section"] for each in declared(page) if "version" in each}
+    known: dict[str, set[str]] = {}
+    for record in declared(name_of(page)):
+        if record.version:
+            known.setdefault(record.section, set()).update(record.numbers.split())
     marked = {heading for heading, body in sections(text) if MARKER.search(body)}
     for heading, body in sections(text):
         several = heading in marked or len(set(VERSION.findall(body))) > 1
         if heading in known and several:
             for rows in TABLE.finditer(body):
                 before = re.split(r"^\*\*", body[: rows.start()], flags=re.M)[-1]
-                assert VERSION.search(before) or not numbers(rows[0]), rows[0]
+                is_earlier = not known[heading].isdisjoint(numbers(rows[0]))
+                assert VERSION.search(before) or not is_earlier, rows[0]
 
 
 def measured(name: str, kind: str, layer: str) -> dict[str, Any]:
@@ -327,10 +537,11 @@ def test_a_page_is_made_from_nothing(
     assert kept == results.without_times(golden)
     said = {"demo": {"Demo": ["demo/demo.json metrics.0.reranked"]}}
     (folder / "sentences.json").write_text(json.dumps(said), encoding="utf-8")
+    (folder / "others.json").write_text("{}", encoding="utf-8")
     assert unknown(page, text) == {}
     changed = text.replace("End: 14.03", "End: 14.08")
-    missing = "demo/demo.json metrics.0.reranked"
-    assert unknown(page, changed) == {"Demo": ["14.08", missing]}
+    expected = "14.08; expected demo/demo.json metrics.0.reranked"
+    assert unknown(page, changed) == {"Demo": expected}
     assert results.with_tables(text.replace("**14.03", "**14.08")) == text
 
 
@@ -360,10 +571,9 @@ def test_a_file_is_written_where_a_figure_changed(
 
 def test_signatures_of_the_results_are_whole() -> None:
     """Each is one that `rescore` reads; no page shows one itself."""
-    text = (results.FIGURES / "others.json").read_text(encoding="utf-8")
-    for records in json.loads(text).values():
+    for records in others.read(results.FIGURES / "others.json").values():
         for record in records:
-            for row, signature in record.get("signatures", {}).items():
+            for row, signature in record.signatures.items():
                 if "|w:" not in signature:
                     continue  # the form before weights of columns had their own fields
                 read = parse(signature)
