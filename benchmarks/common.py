@@ -4,13 +4,16 @@ notes about tools that are not installed.
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
+
+from rescore.styles import Cells, figure
 
 ROOT = Path(__file__).parents[1]
 TICKS = 50
@@ -55,6 +58,36 @@ def is_missing(module: str, install: str, skipped: str) -> bool:
         return False
     skip(skipped, f"{module} is not installed: {install}")
     return True
+
+
+def cells_of_figures(rows: Mapping[str, Mapping[str, float]]) -> Cells:
+    """Return the head of a table, and a row for each object of figures.
+
+    Args:
+        rows: The figures by column, by row.
+    """
+    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
+    cells = [["", *columns]]
+    for name, row in rows.items():
+        cells.append([name, *(_shown(row.get(column)) for column in columns)])
+    return cells
+
+
+def _shown(value: float | None) -> str:
+    """Return a figure with two digits, as 1.4e-05 if two digits would hide it, or as
+    12,600 if they say nothing.
+    """
+    if value is not None and 0 < abs(value) < 0.005:
+        return f"{value:.1e}"
+    if value is not None and abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return figure(value)
+
+
+def write_rows(file: Path, rows: Mapping[str, Mapping[str, float]]) -> None:
+    """Write a table as JSON: the figures by column, by row."""
+    shown = json.dumps(rows, indent=1, ensure_ascii=False)
+    file.write_text(shown + "\n", encoding="utf-8")
 
 
 def skip(skipped: str, reason: str) -> None:

@@ -12,7 +12,6 @@ installed are left out.
 
 from __future__ import annotations
 
-import json
 import shutil
 import statistics
 import subprocess
@@ -29,13 +28,22 @@ import click
 import speed
 import torch
 import torch.utils.data  # for minicons, which uses it without importing it
-from common import ROOT, cpu_seconds, is_missing, seconds_per_call, skip
+from common import (
+    ROOT,
+    cells_of_figures,
+    cpu_seconds,
+    is_missing,
+    seconds_per_call,
+    skip,
+    write_rows,
+)
 
 import models
 import rescore
 from rescore.lms import ComputeOptions, load
 from rescore.lms.config import NetworkConfig
 from rescore.reports.markup import markdown
+from rescore.research.speed import machine
 from rescore.scoring.local import WINDOW
 
 Score = Callable[[Sequence[str]], object]
@@ -78,28 +86,23 @@ def main(
 ) -> None:
     """Measure all comparisons on hypotheses of NBEST lists, and print a table."""
     texts = speed.sample(rescore.read(list(nbest)), hypotheses)
-    rows: list[dict[str, Any]] = []
+    rows: dict[str, dict[str, float]] = {}
 
     def row(
-        what: str, ours: float, theirs: float, unit: str = "hyp/s", **more: float | str
+        what: str,
+        ours: float,
+        theirs: float,
+        unit: str = "hyp/s",
+        differ: float | None = None,
     ) -> None:
         """Rates, or times where the unit is one of time."""
         ratio = theirs / ours if unit == "ms" else ours / theirs
-        rows.append(
-            {
-                "what": what,
-                "ours": ours,
-                "theirs": theirs,
-                "unit": unit,
-                "ratio": ratio,
-                **more,
-            }
-        )
-        click.echo(
-            f"{what}: {ours:,.1f} against {theirs:,.1f} {unit}, {ratio:.2f} times"
-            f" {more or ''}",
-            err=True,
-        )
+        figures = {"ours": ours, "other": theirs, "ratio": ratio}
+        if differ is not None:
+            figures["scores differ by"] = differ
+        rows[f"{what} ({unit})"] = figures
+        shown = f"{ours:,.1f} against {theirs:,.1f} {unit}, {ratio:.2f} times"
+        click.echo(f"{what}: {shown}", err=True)
 
     with tempfile.TemporaryDirectory() as folder:
         if not only_ngram:
@@ -123,24 +126,10 @@ def main(
             )
         else:
             skip("n-grams", "KenLM's query is not on PATH: make kenlm")
-    about = f"{speed.described(texts)}; {size}; {speed.machine()}"
+    about = f"{speed.described(texts)}; {size}; {machine()}"
     if output:
-        Path(output).write_text(
-            json.dumps({"about": about, "rows": rows}, indent=2) + "\n",
-            encoding="utf-8",
-        )
-    cells = [["", "ours", "theirs", "unit", "ratio", "scores differ by"]]
-    for one in rows:
-        differ = f"{one['differ']:.1e}" if "differ" in one else ""
-        figures = [
-            f"{one['ours']:,.1f}",
-            f"{one['theirs']:,.1f}",
-            one["unit"],
-            f"{one['ratio']:.2f}",
-            differ,
-        ]
-        cells.append([one["what"], *figures])
-    click.echo(f"{about}\n\n{markdown(cells)}")
+        write_rows(Path(output), rows)
+    click.echo(f"{about}\n\n{markdown(cells_of_figures(rows))}")
 
 
 def _networks(

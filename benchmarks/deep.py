@@ -21,6 +21,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from common import write_rows
 from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
@@ -186,6 +187,7 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="beginnings of names of commands, with commas"
     )
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
     options = parser.parse_args()
     options.folder = options.folder.resolve()  # commands run in it
     options.folder.mkdir(parents=True, exist_ok=True)
@@ -200,6 +202,7 @@ def main() -> None:
     trees = {"now": Path(__file__).resolve().parent.parent} | (
         {"before": options.before} if options.before else {}
     )
+    rows: dict[str, dict[str, float]] = {}
     for name, words in COMMANDS.items():
         if name.startswith(tuple(options.only.split(","))):
             figures = {
@@ -216,6 +219,10 @@ def main() -> None:
                 else ""
             )
             print(f"{name:50} {shown}{ratio}", flush=True)
+            seconds, size, _ = figures["now"]
+            rows[name] = {"CPU s": seconds, "MiB": size}
+    if options.output:
+        write_rows(options.output, rows)
 
 
 if __name__ == "__main__":

@@ -11,17 +11,25 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from common import cpu_seconds, is_missing, seconds_per_call
+from common import (
+    cells_of_figures,
+    cpu_seconds,
+    is_missing,
+    seconds_per_call,
+    write_rows,
+)
 
 from rescore.lms import Question
 from rescore.lms.training.vocabulary import word_tokenizer
 from rescore.mt.lexical.estimation import train
 from rescore.mt.lexical.model import LexicalLM, LexicalModel, Links, texts_of_words
+from rescore.reports.markup import markdown
 
 Pair = tuple[str, str]
 AlignedWords = set[tuple[int, int, int]]
@@ -42,21 +50,46 @@ def main() -> None:
         help="spread over the files",
     )
     parser.add_argument("--test", type=int, default=2_000, metavar="PAIRS")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
     options = parser.parse_args()
     pairs = read(options.source, options.target, options.train + options.test)
     known, new = pairs[options.test :], pairs[: options.test]
-    print(f"{'CPU seconds':24} {'training':>12} {'pairs/s':>9}")
     with TemporaryDirectory() as folder:
-        ours, our_links = by_rescore(Path(folder), known, new)
-        if is_missing("eflomal", "pip install eflomal", "eflomal"):
-            return
-        theirs, their_links = by_eflomal(Path(folder), known, new)
-    shared = len(our_links & their_links)
-    print(
-        f"links: {2 * shared / (len(our_links) + len(their_links)):.3f} F1 of ours and"
-        " eflomal's"
-    )
-    print(f"scores a word: {np.corrcoef(ours, theirs)[0, 1]:.3f} Pearson")
+        judges = {"rescore": by_rescore(Path(folder), known, new)}
+        if not is_missing("eflomal", "pip install eflomal", "eflomal"):
+            judges["eflomal"] = by_eflomal(Path(folder), known, new)
+    rows = {name: judge.figures() for name, judge in judges.items()}
+    if "eflomal" in judges:
+        rows["rescore and eflomal"] = agreement(judges["rescore"], judges["eflomal"])
+    print(markdown(cells_of_figures(rows)))
+    if options.output:
+        write_rows(options.output, rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """What a tool says of new pairs, and how long it takes."""
+
+    scores: list[float]
+    """The mean log-probability of a word, for each pair."""
+    links: AlignedWords
+    training: float
+    """CPU seconds."""
+    rate: float
+    """New pairs judged a second of CPU time."""
+
+    def figures(self) -> dict[str, float]:
+        """Return the times, as a row of the table."""
+        return {"training, CPU s": self.training, "pairs per CPU s": self.rate}
+
+
+def agreement(one: Judge, other: Judge) -> dict[str, float]:
+    """Return how far two tools agree, as a row of the table."""
+    shared = len(one.links & other.links)
+    return {
+        "F1 of links": 2 * shared / (len(one.links) + len(other.links)),
+        "correlation of scores": float(np.corrcoef(one.scores, other.scores)[0, 1]),
+    }
 
 
 def read(source: Path, target: Path, number: int) -> list[Pair]:
@@ -71,9 +104,7 @@ def read(source: Path, target: Path, number: int) -> list[Pair]:
     return [(pairs[index][0], pairs[index][1]) for index in order]
 
 
-def by_rescore(
-    folder: Path, known: Sequence[Pair], new: Sequence[Pair]
-) -> tuple[list[float], AlignedWords]:
+def by_rescore(folder: Path, known: Sequence[Pair], new: Sequence[Pair]) -> Judge:
     """Mean log-probabilities of target words, and for each the likeliest source
     word.
     """
@@ -88,9 +119,9 @@ def by_rescore(
     questions = [Question(target, source) for source, target in new]
     scores = lm.score(questions)
     seconds = seconds_per_call(partial(lm.score, questions), cpu_seconds)
-    print(f"{'rescore, words':24} {trained:12.1f} {len(new) / seconds:9.0f}")
     means = [float(np.mean(score.log_probs)) for score in scores]
-    return means, links(LexicalModel.load(folder / "lm"), new)
+    found = links(LexicalModel.load(folder / "lm"), new)
+    return Judge(means, found, trained, len(new) / seconds)
 
 
 def links(model: LexicalModel, pairs: Sequence[Pair]) -> AlignedWords:
@@ -116,9 +147,7 @@ def links(model: LexicalModel, pairs: Sequence[Pair]) -> AlignedWords:
     return found
 
 
-def by_eflomal(
-    folder: Path, known: Sequence[Pair], new: Sequence[Pair]
-) -> tuple[list[float], AlignedWords]:
+def by_eflomal(folder: Path, known: Sequence[Pair], new: Sequence[Pair]) -> Judge:
     """The same by its full model (words, jumps, fertilities); its scores are costs."""
     from eflomal import Aligner, calculate_priors, write_priors
 
@@ -147,13 +176,13 @@ def by_eflomal(
             priors_input=priors,
         )
     seconds = cpu_seconds() - began
-    print(f"{'eflomal':24} {trained:12.1f} {len(new) / seconds:9.0f}")
     found = set()
     for text, line in enumerate(Path(paths["forward"]).read_text().splitlines()):
         for link in line.split():
             source, target = link.split("-")
             found.add((text, int(source), int(target)))
-    return [-float(line) for line in Path(paths["scores"]).read_text().split()], found
+    scores = [-float(line) for line in Path(paths["scores"]).read_text().split()]
+    return Judge(scores, found, trained, len(new) / seconds)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,12 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from common import is_missing
+from common import is_missing, write_rows
 
 from rescore import formats
 from rescore.dataset import Dataset
@@ -46,8 +47,10 @@ def main() -> None:
     parser.add_argument("file")
     parser.add_argument("--sizes", default="10,100,1000")
     parser.add_argument("--lists", type=int, default=5)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
     options = parser.parse_args()
     rows = utilities()
+    figures: dict[str, dict[str, float]] = {}
     lists = formats.read([options.file])
     print(
         f"{'utility':28} {'N':>5} {'rescore':>10} {'mbrs':>10} {'ratio':>7}  same"
@@ -74,12 +77,20 @@ def main() -> None:
 
             mine, own = timed(partial(ours, metric, sample, scores))
             row = f"{name:28} {size:5} {1000 * own / len(sample):7.1f} ms"
+            measured = {"rescore, ms": 1000 * own / len(sample)}
             if theirs is not None:
                 other, their = timed(partial(peers, theirs, sample, scores))
                 same = sum(one == two for one, two in zip(mine, other, strict=True))
                 row += f" {1000 * their / len(sample):7.1f} ms {their / own:7.1f}"
                 row += f"  {same} of {len(sample)}"
+                measured |= {
+                    "mbrs, ms": 1000 * their / len(sample),
+                    "times as fast": their / own,
+                }
             print(row, flush=True)
+            figures[f"{name}, {size:,} hypotheses"] = measured
+    if options.output:
+        write_rows(options.output, figures)
 
 
 def utilities() -> list[tuple[str, Metric, Any]]:

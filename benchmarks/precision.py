@@ -13,16 +13,18 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import speed
 import torch
-from common import cpu_seconds
+from common import cells_of_figures, cpu_seconds, write_rows
 
 import rescore
 from rescore.lms import without_context
 from rescore.lms.devices import cpu_multiplies_bfloat16
 from rescore.reports.markup import markdown
+from rescore.research.speed import machine
 
 PRECISIONS = ("float32", "bf16", "int8")
 KINDS = {
@@ -39,12 +41,20 @@ KINDS = {
 @click.option("--hypotheses", default=1000, show_default=True)
 @click.option("--repeats", default=3, show_default=True)
 @click.option("--only-here", is_flag=True, help="Print the rates of this process.")
-def main(nbest: str, lm: str, hypotheses: int, repeats: int, only_here: bool) -> None:
+@click.option("-o", "--output", type=Path, help="Write the figures as JSON.")
+def main(
+    nbest: str,
+    lm: str,
+    hypotheses: int,
+    repeats: int,
+    only_here: bool,
+    output: Path | None,
+) -> None:
     """Measure each precision on hypotheses of NBEST lists, and print a table."""
     if only_here:
         click.echo(json.dumps(_rates(nbest, lm, hypotheses, repeats)))
         return
-    cells = [["CPU", *PRECISIONS, "bf16 / float32", "int8 / float32"]]
+    rows: dict[str, dict[str, float]] = {}
     for kind, environment in KINDS.items():
         arguments = [*sys.argv, "--only-here"]
         done = subprocess.run(
@@ -54,14 +64,16 @@ def main(nbest: str, lm: str, hypotheses: int, repeats: int, only_here: bool) ->
             check=True,
         )
         rates = json.loads(done.stdout)
-        ratios = [rates[name] / rates["float32"] for name in PRECISIONS[1:]]
-        figures = [f"{rates[name]:,.0f}" for name in PRECISIONS]
-        cells.append([kind, *figures, *(f"{ratio:.2f}" for ratio in ratios)])
+        rows[kind] = rates
+        for name in PRECISIONS[1:]:
+            rows[kind][f"{name} / float32"] = rates[name] / rates["float32"]
     known = {True: "has", False: "lacks", None: "may have"}
     click.echo(
-        f"{speed.machine()}; the CPU {known[cpu_multiplies_bfloat16()]} instructions"
-        f" for products of bfloat16\n\n{markdown(cells)}"
+        f"{machine()}; the CPU {known[cpu_multiplies_bfloat16()]} instructions"
+        f" for products of bfloat16\n\n{markdown(cells_of_figures(rows))}"
     )
+    if output:
+        write_rows(output, rows)
 
 
 def _rates(nbest: str, lm: str, hypotheses: int, repeats: int) -> dict[str, float]:

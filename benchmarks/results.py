@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 import others
-from common import ROOT
+from common import ROOT, cells_of_figures
 from estimates import Point
 from estimates import cells as cells_of_points
 
@@ -63,10 +63,11 @@ from rescore.research.probe import Probed
 from rescore.research.probe import cells as cells_of_probes
 from rescore.research.similarity import Correlations
 from rescore.research.similarity import cells as cells_of_pairs
+from rescore.research.speed import SpeedReport
 from rescore.research.words_in_context import WordAccuracy
 from rescore.research.words_in_context import cells as cells_of_words
 from rescore.signature import parse
-from rescore.styles import Cells, figure
+from rescore.styles import Cells
 
 FIGURES = ROOT / "docs" / "results"
 MARKED_BLOCK = re.compile(
@@ -89,12 +90,16 @@ ROWS: dict[type[Any], Callable[[Any], Cells]] = {
     Point: cells_of_points,
 }
 """The rows of measurements that are written as a list: a row for each model."""
-REPORTS: tuple[type[Any], ...] = (AccuracyReport, ErrorReport)
+REPORTS: tuple[type[Any], ...] = (AccuracyReport, ErrorReport, SpeedReport)
 """Measurements that are written as one object, which makes its own table."""
 VECTORS = ("kind", "layer", "pooling", "special", "centre")
 """Settings of vectors, as signatures have them."""
 TIMES = ("seconds", "stages", "speed")
 """What differs from run to run."""
+BY_NAME = ("speed",)
+"""Pages that run only where `--page` names them: their figures are times, which need an
+idle machine.
+"""
 
 
 def pages() -> list[Path]:
@@ -172,19 +177,6 @@ def _is_named_figures(content: Any) -> bool:
     return len(objects) == len(content) and all(
         isinstance(value, (int, float)) for value in figures
     )
-
-
-def cells_of_figures(rows: Mapping[str, Mapping[str, float]]) -> Cells:
-    """Return the head of a table, and a row for each object of figures.
-
-    Args:
-        rows: The figures by column, by row.
-    """
-    columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-    cells = [["", *columns]]
-    for name, row in rows.items():
-        cells.append([name, *(figure(row.get(column)) for column in columns)])
-    return cells
 
 
 def with_settings(rows: Sequence[Any]) -> list[Any]:
@@ -319,7 +311,9 @@ def all_named() -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make the figures of docs/results.")
     parser.add_argument("--data", type=Path, help="the folder of the public sets")
-    parser.add_argument("--page", action="append", help="such as asr  [default: all]")
+    parser.add_argument(
+        "--page", action="append", help="such as asr  [default: all but speed]"
+    )
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "results")
     parser.add_argument("--tables", action="store_true", help="run no commands")
     parser.add_argument(
@@ -337,9 +331,10 @@ def main() -> None:
                 f"no page {name} whose figures commands make; expected"
                 f" {', '.join(known)}"
             )
+    usual = [name for name in known if name not in BY_NAME]
     before = _contents()
     for page in runnable:
-        wanted = arguments.page is None or page.stem in arguments.page
+        wanted = page.stem in (arguments.page or usual)
         if wanted and not arguments.tables:
             run(page, arguments.data, arguments.work / page.stem)
     for page in pages():

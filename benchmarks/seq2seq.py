@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 import transformers
+from common import write_rows
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from rescore.lms import Question, load
@@ -67,7 +68,9 @@ def main() -> None:
     parser.add_argument("--model")
     parser.add_argument("--sources", type=int, default=8)
     parser.add_argument("--layers", type=int, default=6, help="of the random model")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
     options = parser.parse_args()
+    rows: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as scratch:
         if options.model:
             folder = Path(options.model)
@@ -112,6 +115,15 @@ def main() -> None:
                 f" {by_pair:8.2f} ({by_pair / own:.2f}x)  largest difference"
                 f" {worst:.0e}"
             )
+            rows[f"{size} hypotheses"] = {
+                "hf-seq2seq, s": own,
+                "transformers, list by list, s": by_list,
+                "ratio": by_list / own,
+                "pair by pair, s": by_pair,
+                "ratio of pairs": by_pair / own,
+            }
+    if options.output:
+        write_rows(options.output, rows)
 
 
 def sample(size: int, chance: random.Random) -> tuple[str, list[str]]:

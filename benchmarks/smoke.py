@@ -34,16 +34,21 @@ BENCHMARKS = ROOT / "benchmarks"
 RUNS = {
     "agreement.py": ["systems.jsonl --draws 2 -o agreement.json"],
     "beam.py": ["pairs.jsonl beam.jsonl --model unified --beam 2 --first 3"],
-    "compare.py": ["lists.json --size tiny --hypotheses 20 --repeats 1"],
+    "compare.py": [
+        "lists.json --size tiny --hypotheses 20 --repeats 1 -o compare.json"
+    ],
     "conditional.py": [
         "--pairs source.txt target.txt --lists pairs.jsonl --updates 2"
         " --out conditional tta",
         "--out conditional",
     ],
-    "deep.py": ["make deep --lists lists.json --at-most 10 12", "time deep"],
+    "deep.py": [
+        "make deep --lists lists.json --at-most 10 12",
+        "time deep -o deep.json",
+    ],
     "estimates.py": ["made=systems.jsonl --figure estimates.svg -o estimates.json"],
-    "lexical.py": ["source.txt target.txt --train 60 --test 20"],
-    "mbr.py": ["lists.json --sizes 10,20 --lists 2"],
+    "lexical.py": ["source.txt target.txt --train 60 --test 20 -o lexical.json"],
+    "mbr.py": ["lists.json --sizes 10,20 --lists 2 -o mbr.json"],
     "models.py": ["networks tta bilm --size tiny"],
     "narrow.py": ["lists.json narrow.jsonl --keep 3"],
     "nulls.py": ["--runs 1 --columns 2 --lists 12 --size 4"],
@@ -56,11 +61,14 @@ RUNS = {
         "--pages pages --steps 1 --out paragraphs both",
         "--out paragraphs",
     ],
-    "precision.py": ["lists.json --lm tta:tta --hypotheses 20 --repeats 1"],
+    "precision.py": [
+        "lists.json --lm tta:tta --hypotheses 20 --repeats 1 -o cpus.json"
+    ],
     "references.py": ["systems.jsonl --draws 1 --test 10"],
     "scale.py": ["lists.json --lm tta:tta --workers 1 --windows 1"],
-    "seq2seq.py": ["--sources 1 --layers 1"],
+    "seq2seq.py": ["--sources 1 --layers 1 -o seq2seq.json"],
     "serve.py": ["lists.json --lm tta:tta --requests 100 --clients 5"],
+    "server.py": ["lists.json --wait 0 --hypotheses 20 -o server.json"],
     "speech.py": ["--recordings 1 --hypotheses 2"],
     "sureness.py": ["systems.jsonl --draws 2 -o sureness.json"],
     "terms.py": [

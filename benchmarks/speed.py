@@ -57,13 +57,3 @@ def described(texts: Sequence[str]) -> str:
 def device() -> torch.device:
     """The device of all that is compared: a GPU where there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def machine() -> str:
-    """A description of the machine."""
-    if torch.cuda.is_available():
-        return torch.cuda.get_device_name()
-    return (
-        f"{counted(torch.get_num_threads(), 'thread')} of a CPU with"
-        f" {torch.backends.cpu.get_cpu_capability()}"
-    )

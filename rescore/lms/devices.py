@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import os
+import platform
 from pathlib import Path
 
 import torch
@@ -134,6 +135,20 @@ BFLOAT16_FLAGS = {"avx512_bf16", "amx_bf16", "bf16"}
 """What Linux calls the instructions for products of bfloat16: two of Intel and AMD, one
 of ARM.
 """
+
+
+def cpu_name(place: Path = Path("/proc/cpuinfo")) -> str:
+    """Return the name of the CPU, or of its kind where the system does not say it.
+
+    Args:
+        place: The file in which Linux describes the CPU.
+    """
+    if place.exists():
+        for line in place.read_text(encoding="utf-8").splitlines():
+            key, _, name = line.partition(":")
+            if key.strip() == "model name":
+                return name.strip()
+    return platform.processor() or platform.machine()
 
 
 def cpu_multiplies_bfloat16(place: Path = Path("/proc/cpuinfo")) -> bool | None:

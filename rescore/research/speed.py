@@ -17,7 +17,7 @@ import torch
 
 from rescore.errors import UserError, counted
 from rescore.lms import LanguageModel, capabilities_of, without_context
-from rescore.lms.devices import choose_device
+from rescore.lms.devices import choose_device, cpu_name
 from rescore.research.chart import Chart, Series
 from rescore.research.vectors import Embedder
 from rescore.version import VERSION
@@ -197,7 +197,7 @@ def machine(device: str | None = None) -> str:
         return f"{torch.cuda.get_device_name(chosen)}, torch {torch.__version__}"
     capability = torch.backends.cpu.get_cpu_capability()
     threads = counted(torch.get_num_threads(), "thread")
-    return f"{threads} of a CPU with {capability}, torch {torch.__version__}"
+    return f"{threads} of {cpu_name()} ({capability}), torch {torch.__version__}"
 
 
 def _work(lm: LanguageModel, vectors: bool) -> Work:

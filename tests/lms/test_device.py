@@ -13,6 +13,7 @@ from rescore.lms.devices import (
     choose_device,
     choose_precision,
     cpu_multiplies_bfloat16,
+    cpu_name,
     token_budget,
     usable_cores,
 )
@@ -58,6 +59,14 @@ def test_batches_fit_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for cache, tokens in ((1 << 10, 256), (20 << 20, 1024), (1 << 40, 4096)):
         monkeypatch.setattr("rescore.lms.devices.cache_size", lambda cache=cache: cache)
         assert token_budget(torch.device("cpu"), 20 << 10) == tokens
+
+
+def test_a_cpu_has_a_name(tmp_path: Path) -> None:
+    file = tmp_path / "cpuinfo"
+    file.write_text("processor\t: 0\nmodel name\t: A CPU: 3 GHz\nflags : fpu\n")
+    assert cpu_name(file) == "A CPU: 3 GHz"
+    file.write_text("processor\t: 0\n")
+    assert cpu_name(file) == cpu_name(tmp_path / "absent") != ""
 
 
 @pytest.mark.parametrize(
