@@ -22,8 +22,10 @@ from rescore.nbest import (
     Header,
     NbestList,
     are_samples,
+    content_digest,
     content_key,
     first_of_each_header,
+    hash_of_set,
 )
 
 LANGUAGE_MODELS = {"lm", "nnlm", "rnnlm", "ngram"}
@@ -114,8 +116,8 @@ class Dataset(Sequence[NbestList]):
         return Dataset(lists, self.header)
 
     def part(self, places: Iterable[int]) -> Dataset:
-        """Return the lists at some places, as a set that takes its `content_keys` from
-        this set.
+        """Return the lists at some places, as a set that takes its `content_keys` and
+        the digests of its `content_hash` from this set.
 
         Args:
             places: The places of the lists, from 0.
@@ -162,6 +164,21 @@ class Dataset(Sequence[NbestList]):
             return list(map(content_key, self._lists))
         whole, places = self._whole
         return [whole.content_keys[place] for place in places]
+
+    @property
+    def content_hash(self) -> str:
+        """Which lists these are: `rescore.nbest.content_hash` without further
+        columns.
+        """
+        return hash_of_set(self._content_digests)
+
+    @cached_property
+    def _content_digests(self) -> list[str]:
+        """The digest of each list (`rescore.nbest.content_digest`)."""
+        if self._whole is None:
+            return list(map(content_digest, self._lists))
+        whole, places = self._whole
+        return [whole._content_digests[place] for place in places]
 
     @cached_property
     def has_references(self) -> bool:

@@ -141,8 +141,14 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(repr(_written(value)).encode()).hexdigest()[:DIGITS]
 
 
+PLAIN = {str, float, int, bool, type(None)}
+"""The types of almost all values, whose text is unambiguous."""
+
+
 def _written(value: Any) -> Any:
     """Return an object whose text is unambiguous."""
+    if type(value) in PLAIN:
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         names = [entry.name for entry in fields(value) if entry.compare]
         return [(name, _written(getattr(value, name))) for name in names]

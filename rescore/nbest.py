@@ -32,10 +32,15 @@ from rescore.readings import Readings, Text
 Item = TypeVar("Item")
 
 
-@lru_cache(maxsize=1 << 18)
-def _number_of_words(cut_words: Callable[[str], Sequence[str]], text: str) -> int:
-    """Return the number of words of a text, computed once."""
-    return len(cut_words(text))
+@lru_cache(maxsize=8)
+def _counter(cut_words: Callable[[str], Sequence[str]]) -> Callable[[str], float]:
+    """Return a function that counts the words of a text, of each text once."""
+
+    @lru_cache(maxsize=1 << 18)
+    def number_of_words(text: str) -> float:
+        return float(len(cut_words(text)))
+
+    return number_of_words
 
 
 @dataclass(slots=True)
@@ -241,10 +246,8 @@ class NbestList:
                 toolkit's own score.
         """
         if name == WORDS and WORDS not in self.hypotheses[0].scores:
-            cut_words = self.header.cut_words
-            return [
-                float(_number_of_words(cut_words, one.text)) for one in self.hypotheses
-            ]
+            number_of_words = _counter(self.header.cut_words)
+            return [number_of_words(one.text) for one in self.hypotheses]
         column = self.header.records.get(name)
         try:
             if column is not None and column.is_component:
@@ -372,8 +375,8 @@ def tie_order(nbest: NbestList) -> list[int]:
     ranks = [each.rank or 0 for each in hypotheses]
     if any(ranks):
         order.sort(key=ranks.__getitem__)
-    first_pass = [-each.scores.get(FIRST_PASS, -math.inf) for each in hypotheses]
-    order.sort(key=first_pass.__getitem__)
+    first_pass = [each.scores.get(FIRST_PASS, -math.inf) for each in hypotheses]
+    order.sort(key=first_pass.__getitem__, reverse=True)  # equals keep their order
     is_new = [each.origin != FIRST_PASS_ORIGIN for each in hypotheses]
     if any(is_new):
         order.sort(key=is_new.__getitem__)
@@ -397,7 +400,8 @@ def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
 
     The higher score comes first; equal scores are in `tie_order`.
     """
-    return sorted(tie_order(nbest), key=lambda index: -scores[index])
+    # Equals keep their order, also in reverse.
+    return sorted(tie_order(nbest), key=scores.__getitem__, reverse=True)
 
 
 def as_first_pass(nbest: NbestList) -> NbestList:
@@ -493,7 +497,7 @@ def without_copies(
         columns: The columns whose scores are compared: those that have a weight. Others
             say nothing.
     """
-    texts = [_with_single_blanks(hypothesis.text) for hypothesis in nbest.hypotheses]
+    texts = _compared_texts(nbest)
     if len(set(texts)) == len(texts) or are_samples(nbest):
         return nbest
     names = dict.fromkeys([*columns, *nbest.header.systems])
@@ -524,7 +528,7 @@ def copies_differ(nbest: NbestList, columns: Collection[str]) -> bool:
         nbest: The list.
         columns: The columns whose scores are compared.
     """
-    texts = [_with_single_blanks(hypothesis.text) for hypothesis in nbest.hypotheses]
+    texts = _compared_texts(nbest)
     number = len(set(texts))
     if number == len(texts):  # almost all lists
         return False
@@ -532,6 +536,14 @@ def copies_differ(nbest: NbestList, columns: Collection[str]) -> bool:
     for text, hypothesis in zip(texts, nbest.hypotheses, strict=True):
         distinct.add((text, *map(hypothesis.scores.get, columns)))
     return len(distinct) > number
+
+
+def _compared_texts(nbest: NbestList) -> list[str]:
+    """Return the text of each hypothesis by `_with_single_blanks`."""
+    texts = [hypothesis.text.strip() for hypothesis in nbest.hypotheses]
+    if "  " not in "\n".join(texts):  # almost all lists
+        return texts
+    return list(map(_with_single_blanks, texts))
 
 
 def _with_single_blanks(text: str) -> str:
@@ -663,10 +675,17 @@ def content_hash(lists: Iterable[NbestList], columns: Collection[str] = ()) -> s
         lists: The lists.
         columns: Further columns that count.
     """
-    return hash_of_set(
-        _digest([nbest.references, nbest.source, _rows(nbest, columns)])
-        for nbest in lists
-    )
+    return hash_of_set(content_digest(nbest, columns) for nbest in lists)
+
+
+def content_digest(nbest: NbestList, columns: Collection[str] = ()) -> str:
+    """Return the key of a list in `content_hash`.
+
+    Args:
+        nbest: The list.
+        columns: Further columns that count.
+    """
+    return _digest([nbest.references, nbest.source, _rows(nbest, columns)])
 
 
 def hash_of_set(keys: Iterable[str]) -> str:

@@ -237,7 +237,7 @@ def content(lists: Dataset, weights: Mapping[str, float]) -> str:
     for name, weight in weights.items():
         if weight and name not in named:
             columns.append(name)
-    content = content_hash(lists, columns)
+    content = content_hash(lists, columns) if columns else lists.content_hash
     if any("context=" in column.model for column in named.values()):
         content = hash_of_set([content, *_recordings(lists)])
     return f"{number_of(lists)}@{content}"

@@ -18,7 +18,15 @@ from rescore.asr.systems import header_of
 from rescore.columns import Column, Role
 from rescore.dataset import FEWEST, Dataset, united
 from rescore.errors import UserError
-from rescore.nbest import NO_HEADER, Header, Hypothesis, NbestList, content_key
+from rescore.nbest import (
+    NO_HEADER,
+    Header,
+    Hypothesis,
+    NbestList,
+    content_digest,
+    content_hash,
+    content_key,
+)
 from rescore.signature import column_records
 from tests.conftest import ROOT, Run
 
@@ -272,19 +280,27 @@ def test_a_model_beside_scores_that_look_like_means(
 
 
 def test_a_part_has_the_keys_of_its_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each key is computed once, for the set and for its parts."""
+    """Each key is computed once, for the set and for its parts; so is each digest."""
     computed: list[str] = []
+    digested: list[str] = []
 
     def counted_key(nbest: NbestList) -> str:
         computed.append(nbest.id)
         return content_key(nbest)
 
+    def counted_digest(nbest: NbestList) -> str:
+        digested.append(nbest.id)
+        return content_digest(nbest)
+
     monkeypatch.setattr("rescore.dataset.content_key", counted_key)
+    monkeypatch.setattr("rescore.dataset.content_digest", counted_digest)
     every = first_pass_of("sums", 12, 0)
     part = every.part([7, 2, 5])
     part_of_part = part.part([2, 0])
     for lists in (part_of_part, part, every):
         assert lists.header is every.header
         assert lists.content_keys == list(map(content_key, lists))
+        assert lists.content_hash == content_hash(lists)
     assert list(part_of_part) == [every[5], every[7]]
     assert computed == [nbest.id for nbest in every]
+    assert digested == computed

@@ -399,12 +399,21 @@ def _scales(metric: Metric, lists: Dataset, systems: Sequence[str]) -> dict[str,
     """
     scales = {}
     for name in systems:
-        own = _lists_of(name, lists)
-        if any(len(nbest.hypotheses) > 1 for nbest in own):
-            alone = Choice({FIRST_PASS: 1.0}, decision=Decision("mbr"))
-            decision, _ = tune_scale(alone, metric, lists.with_lists(own))
-            scales[name] = decision.scale or 1.0
+        if not _has_several_texts(name, lists):
+            continue
+        alone = Choice({FIRST_PASS: 1.0}, decision=Decision("mbr"))
+        own = lists.with_lists(_lists_of(name, lists))
+        decision, _ = tune_scale(alone, metric, own)
+        scales[name] = decision.scale or 1.0
     return scales
+
+
+def _has_several_texts(system: str, lists: Dataset) -> bool:
+    """Return whether a system has several texts in a list."""
+    for nbest in lists:
+        if sum(system in hypothesis.scores for hypothesis in nbest.hypotheses) > 1:
+            return True
+    return False
 
 
 def _lists_of(system: str, lists: Dataset) -> list[NbestList]:

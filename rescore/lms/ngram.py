@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 from operator import itemgetter
 from pathlib import Path
 from types import ModuleType
@@ -278,22 +278,29 @@ class _Batch:
         self.unknown = unknown
         self._model = model
         self._raised = raised
-        self._log10: list[Values] | None = None
-        """KenLM's scores: an array (tokens,) per sentence; None before it is read."""
+        self._log10: Values | None = None
+        """KenLM's scores of the words of all sentences (tokens,); None before they are
+        read.
+        """
 
-    def _words_log10(self) -> list[Values]:
-        """Return KenLM's scores of words: an array (tokens,) per sentence."""
-        if self._log10 is None:
-            scores = chain.from_iterable(map(self._model.full_scores, self.texts))
-            values = np.fromiter(map(itemgetter(0), scores), np.float64)
-            self._log10 = []
-            begin = 0
-            for text in self.texts:
-                words = text.count(" ") + 1 if text else 0
-                end = begin + words + 1  # </s>
-                self._log10.append(values[begin:end])
-                begin = end
-        return self._log10
+    @cached_property
+    def _ends(self) -> list[int]:
+        """The place in arrays of words where each sentence begins, and the last ends;
+        `</s>` is a word.
+        """
+        lengths = [text.count(" ") + 2 if text else 1 for text in self.texts]
+        return list(accumulate(lengths, initial=0))
+
+    @cached_property
+    def _log_probs(self) -> Values:
+        """The scores of the words of all sentences (tokens,), natural log."""
+        scores = chain.from_iterable(map(self._model.full_scores, self.texts))
+        self._log10 = np.fromiter(map(itemgetter(0), scores), np.float64)
+        values = self._log10 * LOG_10
+        if self._raised:
+            for begin, places in zip(self._ends, self.unknown, strict=False):
+                values[[begin + place for place in places]] += self._raised
+        return values
 
     @cached_property
     def sums(self) -> list[float]:
@@ -304,11 +311,13 @@ class _Batch:
         if self._log10 is None:
             sums = map(self._model.score, self.texts)
         else:
-            sums = (row.cumsum(dtype=np.float32)[-1] for row in self._log10)
-        return [
-            float(log10) * LOG_10 + self._raised * len(places)
-            for log10, places in zip(sums, self.unknown, strict=True)
-        ]
+            rows = np.split(self._log10, self._ends[1:-1])
+            sums = (row.cumsum(dtype=np.float32)[-1] for row in rows)
+        values = np.fromiter(sums, np.float64, len(self.texts)) * LOG_10
+        if self._raised:
+            values += self._raised * np.array(list(map(len, self.unknown)))
+        every: list[float] = values.tolist()
+        return every
 
     def log_probs(self, place: int) -> Values:
         """Return the scores of a sentence's tokens (tokens,), natural log.
@@ -316,10 +325,7 @@ class _Batch:
         Args:
             place: The place of the sentence in the batch.
         """
-        values = self._words_log10()[place] * LOG_10
-        if self._raised:
-            values[list(self.unknown[place])] += self._raised
-        return values
+        return self._log_probs[self._ends[place] : self._ends[place + 1]]
 
 
 class WordScores(TokenScores):

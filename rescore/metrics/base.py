@@ -405,9 +405,10 @@ def text_statistics(
     Returns:
         Counts of shape (lists, k).
     """
-    inputs = []
-    for nbest, text in zip(lists, texts, strict=True):
-        inputs.append(metric_input(metric, nbest, text))
+    inputs: Sequence[Any] = texts
+    if metric.reads not in ("", SESSION):
+        pairs = zip(lists, texts, strict=True)
+        inputs = [metric_input(metric, nbest, text) for nbest, text in pairs]
     return metric.statistics(inputs, [nbest.references for nbest in lists])
 
 

@@ -74,10 +74,12 @@ class CachedMetric:
         )
         if not keys:
             return rows
-        known = self._rows | dict(zip(new, rows, strict=True))
+        known = self._rows
+        if new:
+            known = known | dict(zip(new, rows, strict=True))
         if len(known) <= TEXTS:
             self._rows = known
-        return np.stack([known[key] for key in keys])
+        return np.concatenate([known[key] for key in keys]).reshape(len(keys), -1)
 
     def statistics_of_lists(
         self,

@@ -47,6 +47,9 @@ class ErrorRate(Metric):
     same counts in its alignment.
     """
 
+    _encoded: tuple[Sequence[str], list[str]] = ((), [])
+    """The last texts of `_units`, and what it returned."""
+
     Options = NormalisedWords
 
     def __init__(self, options: Any = None, **values: Any) -> None:
@@ -203,8 +206,16 @@ class ErrorRate(Metric):
         return compare
 
     def _units(self, texts: Sequence[str]) -> list[str]:
-        """Return texts with a character for each unit."""
-        return encoded(list(map(self.words, texts)))
+        """Return texts with a character for each unit.
+
+        The last texts are kept: a list is asked for its `pair_losses` and its
+        `least_losses` one after the other.
+        """
+        known, units = self._encoded
+        if texts is not known:
+            units = encoded(list(map(self.words, texts)))
+            self._encoded = texts, units
+        return units
 
     def details(self, sums: Counts) -> dict[str, int | float]:
         names = ("substitutions", "deletions", "insertions", f"ref_{self.unit}s")

@@ -20,7 +20,7 @@ from rescore.formats.pairs import paired_outputs, tell_numbered
 from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
 from rescore.metrics.texts import warn_of_texts
-from rescore.nbest import content_hash, hash_of_set, with_left_out
+from rescore.nbest import hash_of_set, with_left_out
 from rescore.parts import TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import (
@@ -219,7 +219,7 @@ def _content(outputs: Sequence[NamedLists]) -> str:
     signature.
     """
     _, base_lists = outputs[0]
-    hashes = [content_hash(lists) for _, lists in outputs]
+    hashes = [lists.content_hash for _, lists in outputs]
     if len(hashes) > 1:
         hashes = [hash_of_set(hashes)]
     return f"{number_of(base_lists)}@{hashes[0]}"

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -288,6 +289,12 @@ def _sound(nbest: NbestList) -> str:
 
 def _fields(value: Any, without: Sequence[str] = ()) -> Iterator[tuple[str, Any]]:
     """Yield the names and values of the fields that count in comparisons."""
-    for entry in fields(value):
-        if entry.compare and entry.name not in without:
-            yield entry.name, getattr(value, entry.name)
+    for name in _compared(value.__class__):
+        if name not in without:
+            yield name, getattr(value, name)
+
+
+@cache
+def _compared(of: type[Any]) -> list[str]:
+    """Return the names of the fields of a dataclass that count in comparisons."""
+    return [entry.name for entry in fields(of) if entry.compare]

@@ -91,10 +91,13 @@ def _envelopes(
     crossing with a steeper line.
     """
     usable = np.isfinite(intercepts) & np.isfinite(slopes)
-    # Transposed to (hypotheses, lists): lists lie side by side in memory, where NumPy
-    # finds their minima fastest.
-    intercepts = np.ascontiguousarray(np.where(usable, intercepts, -np.inf).T)
-    slopes = np.ascontiguousarray(np.where(usable, slopes, 0.0).T)
+    if not usable.all():
+        intercepts = np.where(usable, intercepts, -np.inf)
+        slopes = np.where(usable, slopes, 0.0)
+    # Views of shape (hypotheses, lists). The order in memory stays: an objective keeps
+    # numbers along the longer axis side by side, where NumPy finds minima fastest.
+    intercepts = intercepts.T
+    slopes = slopes.T
     at_low = intercepts + low * slopes
     at_high = intercepts + high * slopes
     # Just above the lower end the steepest of equals is ahead.
@@ -104,23 +107,26 @@ def _envelopes(
     # The maximum of lines is convex: a line that reaches it at both ends is the maximum
     # between them. `rows` are the other lists, whose winner may still change.
     rows = np.flatnonzero(_of(at_high, winner) < at_high.max(axis=0))
-    intercepts = intercepts.take(rows, axis=1)
-    slopes = slopes.take(rows, axis=1)
+    intercepts = _of_lists(intercepts, rows)
+    slopes = _of_lists(slopes, rows)
     changes: list[tuple[Indices, Floats, Indices, Indices]] = []
     while len(rows) or not changes:
         rise = slopes - _of(slopes, winner[rows])
+        crossings = _of(intercepts, winner[rows]) - intercepts
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            crossings = (_of(intercepts, winner[rows]) - intercepts) / rise
+            crossings /= rise
         np.putmask(crossings, rise <= 0, np.inf)
         nearest = crossings.min(axis=0)
         more = np.flatnonzero(nearest < high)
-        rows = rows[more]
-        intercepts = intercepts.take(more, axis=1)
-        slopes = slopes.take(more, axis=1)
-        crossings = crossings.take(more, axis=1)
-        after = _steepest(crossings == nearest[more], slopes)
+        if len(more) < len(rows):
+            rows = rows[more]
+            nearest = nearest[more]
+            intercepts = _of_lists(intercepts, more)
+            slopes = _of_lists(slopes, more)
+            crossings = _of_lists(crossings, more)
+        after = _steepest(crossings == nearest, slopes)
         # Rounding must not lead back.
-        reached = np.maximum(nearest[more], position[rows])
+        reached = np.maximum(nearest, position[rows])
         changes.append((rows, reached, winner[rows], after))
         winner[rows] = after
         position[rows] = reached
@@ -135,8 +141,24 @@ def _of(values: Floats, which: Indices) -> Floats:
         values: Values of shape (hypotheses, lists).
         which: A hypothesis of each list, of shape (lists,).
     """
+    lists = np.arange(len(which))
+    if not values.flags.c_contiguous:  # `ravel` would copy them
+        return values[which, lists]
     # `take` is faster than `values[which, lists]`.
-    return values.ravel().take(which * len(which) + np.arange(len(which)))
+    return values.ravel().take(which * len(which) + lists)
+
+
+def _of_lists(values: Floats, lists: Indices) -> Floats:
+    """Return the values of some lists, in the same order in memory.
+
+    Args:
+        values: Values of shape (hypotheses, lists).
+        lists: The places of the lists.
+    """
+    if not values.flags.c_contiguous:
+        return values[:, lists]
+    # `take` is faster than `values[:, lists]`, and does not transpose the memory.
+    return values.take(lists, axis=1)
 
 
 def _steepest(among: Flags, slopes: Floats) -> Indices:

@@ -51,6 +51,22 @@ CACHED_LINES = CACHED // 50
 """Lines whose envelopes are kept."""
 
 
+def with_some(
+    lists: Sequence[NbestList], indices: Sequence[Indices]
+) -> list[NbestList]:
+    """Return lists with some of their hypotheses alone.
+
+    Args:
+        lists: The lists.
+        indices: The indices of the hypotheses of each list.
+    """
+    shorter = []
+    for nbest, own in zip(lists, indices, strict=True):
+        hypotheses = [nbest.hypotheses[index] for index in own]
+        shorter.append(replace(nbest, hypotheses=hypotheses))
+    return shorter
+
+
 def padded(rows: Sequence[npt.NDArray[Scalar]]) -> npt.NDArray[Scalar]:
     """Return arrays of lists of different lengths as one array, padded with zeros.
 
@@ -195,22 +211,24 @@ class TuningObjective:
             columns: The first pass, then the other columns.
             free: Columns whose weights may be negative; weights of counts always may.
             standardise: Whether columns are divided by their spread.
-            kept: The indices of the hypotheses of each list that may be chosen; None
-                for all hypotheses.
+            kept: The indices of the hypotheses of each list that may be chosen, for
+                lists whose hypotheses are in `tie_order`; None for all hypotheses.
 
         Raises:
             UserError: A list has no reference, or lacks a column.
         """
-        lists = [in_tie_order(nbest) for nbest in lists]
-        indices = kept or [np.arange(len(nbest.hypotheses)) for nbest in lists]
+        if kept is None:
+            lists = [in_tie_order(nbest) for nbest in lists]
+        statistics = list_statistics(metric, lists)
+        if kept is not None:
+            pairs = zip(statistics, kept, strict=True)
+            statistics = [counts[own] for counts, own in pairs]
+            lists = with_some(lists, kept)
         rows = []
         present = []
-        for nbest, own in zip(lists, indices, strict=True):
-            scores = np.array([nbest.column(name) for name in columns]).T
-            rows.append(scores[own])
-            present.append(np.ones(len(own), dtype=bool))
-        every = zip(list_statistics(metric, lists), indices, strict=True)
-        statistics = [counts[own] for counts, own in every]
+        for nbest in lists:
+            rows.append(np.array([nbest.column(name) for name in columns]).T)
+            present.append(np.ones(len(nbest.hypotheses), dtype=bool))
         features = padded(rows)
         is_present = side_by_side(padded(present))
         scales = np.ones(len(columns))

@@ -16,7 +16,7 @@ from rescore.decision.risk import MULTIPLIED
 from rescore.decision.rules import Losses
 from rescore.nbest import NbestList, in_tie_order, ranking
 from rescore.tuning.line import Floats, Indices
-from rescore.tuning.objective import LONG, TuningObjective, spreads
+from rescore.tuning.objective import LONG, TuningObjective, spreads, with_some
 
 log = logging.getLogger(__name__)
 
@@ -93,10 +93,11 @@ def deciding_by(
         lists: The lists of the objective.
         kept: The indices of its hypotheses, as in `TuningObjective.of`.
     """
-    lists = [in_tie_order(nbest) for nbest in lists]
+    if kept is None:
+        lists = [in_tie_order(nbest) for nbest in lists]
     longest = LIKELY if are_deep(lists) else LONG
     if kept is not None and sum(len(nbest.hypotheses) ** 2 for nbest in lists) > SHARED:
-        lists = _shortened(lists, kept)
+        lists = with_some(lists, kept)
         kept = None
     every = losses(objective.metric, lists)
     if kept is not None:
@@ -105,15 +106,6 @@ def deciding_by(
     return replace(
         objective, losses=_together(every, longest), choices={}, envelopes={}
     )
-
-
-def _shortened(lists: Sequence[NbestList], kept: Sequence[Indices]) -> list[NbestList]:
-    """Return the lists with the kept hypotheses alone."""
-    shorter = []
-    for nbest, indices in zip(lists, kept, strict=True):
-        hypotheses = [nbest.hypotheses[index] for index in indices]
-        shorter.append(replace(nbest, hypotheses=hypotheses))
-    return shorter
 
 
 def _together(losses: Sequence[Any], longest: int) -> Floats | Sequence[Any]:

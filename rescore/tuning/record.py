@@ -15,7 +15,7 @@ from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.errors import UserError
 from rescore.metrics import METRICS, Metric, MetricOptions
-from rescore.nbest import content_hash, is_hash_of
+from rescore.nbest import is_hash_of
 from rescore.options import as_json, options_from_json
 from rescore.tuning.components import ToolkitScore
 
@@ -242,7 +242,7 @@ class Tuning:
             lists: The lists.
             held_out: Whether these are the lists of other folds.
         """
-        digest = content_hash(lists)
+        digest = lists.content_hash
         return cls(TunedBy.DEV, source, len(lists), digest, held_out=held_out)
 
     def in_folds(self, number: int, unit: str, how: Mapping[str, str]) -> Tuning:

@@ -404,8 +404,8 @@ class Tuner:
             name: weight for name, weight in fit.weights.items() if name in self.names
         }
         without = {FIRST_PASS: fit.weights[FIRST_PASS], **tuned}
-        before = self._texts(Choice(without, fit.excluded, mixture=self.mixture))
-        after = self._texts(Choice(without | costs, mixture=self.mixture))
+        before = self._texts(Choice(without, fit.excluded))
+        after = self._texts(Choice(without | costs))
         if self._better(before, after):
             lists = [_summed(nbest, without, list(costs)) for nbest in self.lists]
             columns = [FIRST_PASS, *costs]
@@ -570,7 +570,7 @@ class Tuner:
         the decision has none.
         """
         decision = self.options.decision
-        choice = Choice(dict(weights), excluded, decision, self.mixture)
+        choice = Choice(dict(weights), excluded, decision)
         if decision.lacks_scale:
             decision, chosen = tune_scale(choice, self.metric, self.lists)
         else:
@@ -579,7 +579,8 @@ class Tuner:
 
     def _texts(self, choice: Choice) -> Counts:
         """Return the statistics (lists, k) of the texts that are chosen."""
-        texts = choice.texts(self.metric, self.lists)
+        # The lists have the first pass that the mixture makes.
+        texts = replace(choice, mixture=None).texts(self.metric, self.lists)
         return text_statistics(self.metric, self.lists, texts)
 
     def _unproven(
@@ -628,7 +629,7 @@ class Tuner:
             if all(map(str.strip, nbest.references))
             and not all(hypothesis.text.strip() for hypothesis in nbest.hypotheses)
         ]
-        choice = Choice(fit.weights, fit.excluded, fit.decision, self.mixture)
+        choice = Choice(fit.weights, fit.excluded, fit.decision)
         texts = choice.texts(self.metric, self.lists.with_lists(doubtful))
         return sum(1 for text in texts if not text.strip())
 

@@ -27,6 +27,9 @@ SCORES = st.integers(-5, 5).map(float)
 )
 def test_envelopes_are_the_maximum(lines: tuple[np.ndarray, np.ndarray]) -> None:
     found = upper_envelopes(*lines, 0.0, 1.0)
+    by_columns = map(np.asfortranarray, lines)
+    for ours, theirs in zip(found, upper_envelopes(*by_columns, 0.0, 1.0), strict=True):
+        assert ours.tolist() == theirs.tolist()
     for row, (intercepts, slopes) in enumerate(zip(*lines, strict=True)):
         mine = np.flatnonzero(found.lists == row)
         winners = [found.first[row], *found.after[mine]]
