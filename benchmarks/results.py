@@ -172,16 +172,26 @@ def _is_named_figures(content: Any) -> bool:
 
 
 def cells_of_figures(rows: Mapping[str, Mapping[str, float]]) -> Cells:
-    """Return the head of a table, and a row for each object of figures.
+    """Return the head of a table, and a row for each object of figures. Figures that
+    are whole in all rows of a column are counts.
 
     Args:
         rows: The figures by column, by row.
     """
     columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-    cells = [["", *columns]]
-    for name, row in rows.items():
-        cells.append([name, *(figure(row.get(column)) for column in columns)])
+    cells = [["", *columns], *([name] for name in rows)]
+    for column in columns:
+        values = [row.get(column) for row in rows.values()]
+        are_counts = all(value is None or isinstance(value, int) for value in values)
+        shown = count if are_counts else figure
+        for cell_row, value in zip(cells[1:], values, strict=True):
+            cell_row.append(shown(value))
     return cells
+
+
+def count(value: float | None) -> str:
+    """Return a whole number as a table shows it; empty for None."""
+    return "" if value is None else f"{value:,}"
 
 
 def with_settings(rows: Sequence[Any]) -> list[Any]:

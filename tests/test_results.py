@@ -244,11 +244,17 @@ def test_an_object_of_objects_has_a_row_for_each(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(results, "FIGURES", tmp_path)
-    rows = {"full": {"A3T": 5.084, "mean": 6.6}, "l2": {"A3T": 5, "reversed": 7}}
+    rows = {
+        "full": {"A3T": 5.084, "mean": 6.6, "words": 1852},
+        "l2": {"A3T": 5, "reversed": 7.0, "words": 3},
+    }
     (tmp_path / "rows.json").write_text(json.dumps(rows))
     head, _, *shown = results.table(["rows.json"]).splitlines()
-    assert head == "|  | A3T | mean | reversed |"
-    assert shown == ["| full | 5.08 | 6.60 |  |", "| l2 | 5.00 |  | 7.00 |"]
+    assert head == "|  | A3T | mean | words | reversed |"
+    assert shown == [
+        "| full | 5.08 | 6.60 | 1,852 |  |",
+        "| l2 | 5.00 |  | 3 | 7.00 |",
+    ]
 
 
 def test_a_table_has_the_intervals_that_its_marker_asks_for(
