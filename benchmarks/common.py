@@ -61,19 +61,29 @@ def is_missing(module: str, install: str, skipped: str) -> bool:
 
 
 def cells_of_figures(rows: Mapping[str, Mapping[str, float]]) -> Cells:
-    """Return the head of a table, and a row for each object of figures.
+    """Return the head of a table, and a row for each object of figures. Figures that
+    are whole in all rows of a column are counts.
 
     Args:
         rows: The figures by column, by row.
     """
     columns = list(dict.fromkeys(name for row in rows.values() for name in row))
-    cells = [["", *columns]]
-    for name, row in rows.items():
-        cells.append([name, *(_shown(row.get(column)) for column in columns)])
+    cells = [["", *columns], *([name] for name in rows)]
+    for column in columns:
+        values = [row.get(column) for row in rows.values()]
+        are_counts = all(value is None or isinstance(value, int) for value in values)
+        shown = _count if are_counts else _measured
+        for cell_row, value in zip(cells[1:], values, strict=True):
+            cell_row.append(shown(value))
     return cells
 
 
-def _shown(value: float | None) -> str:
+def _count(value: float | None) -> str:
+    """Return a whole number as a table shows it; empty for None."""
+    return "" if value is None else f"{value:,}"
+
+
+def _measured(value: float | None) -> str:
     """Return a figure with two digits, as 1.4e-05 if two digits would hide it, or as
     12,600 if they say nothing.
     """

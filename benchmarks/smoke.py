@@ -27,8 +27,10 @@ from common import ROOT
 
 import models
 from rescore import formats
+from rescore.asr.features import EDITS, RESPELLED
 from rescore.asr.systems import combined
-from rescore.nbest import NbestList
+from rescore.columns import FIRST_PASS, Column, Role
+from rescore.nbest import Header, Hypothesis, NbestList
 
 BENCHMARKS = ROOT / "benchmarks"
 RUNS = {
@@ -65,6 +67,7 @@ RUNS = {
         "lists.json --lm tta:tta --hypotheses 20 --repeats 1 -o cpus.json"
     ],
     "references.py": ["systems.jsonl --draws 1 --test 10"],
+    "respelled.py": ["demo=respelled.jsonl -o words.json"],
     "scale.py": ["lists.json --lm tta:tta --workers 1 --windows 1"],
     "seq2seq.py": ["--sources 1 --layers 1 -o seq2seq.json"],
     "serve.py": ["lists.json --lm tta:tta --requests 100 --clients 5"],
@@ -118,6 +121,7 @@ def prepare(folder: Path) -> None:
     pairs = [replace(nbest, source=backwards(nbest.references[0])) for nbest in lists]
     formats.write(pairs, str(folder / "pairs.jsonl"))
     write_systems(lists, folder / "systems.jsonl")
+    write_respelled(folder / "respelled.jsonl")
     for kind in ("tta", "unified"):
         models.make(kind, "tiny", folder / kind)
     models.SIZES["tiny"]().save(folder / "tiny.json")
@@ -138,6 +142,18 @@ def write_systems(lists: list[NbestList], path: Path) -> None:
             own.append(replace(nbest, hypotheses=[chosen]))
         systems[name] = own
     formats.write(combined(systems), str(path))
+
+
+def write_respelled(path: Path) -> None:
+    """Write a list whose chosen hypothesis has a respelled word."""
+    column = Column("respell:20", "", "", "float32", Role.COUNT)
+    header = Header().with_records({EDITS: column})
+    hypotheses = [
+        Hypothesis("an owl hoots", {FIRST_PASS: -1.0, EDITS: 1.0}, RESPELLED),
+        Hypothesis("an owle hoots", {FIRST_PASS: -1.0, EDITS: 0.0}),
+    ]
+    nbest = NbestList("u-1", hypotheses, ("an owl hoots",), header=header)
+    formats.write([nbest], str(path))
 
 
 def write_pages(folder: Path, sentences: list[str]) -> None:

@@ -11,6 +11,8 @@ from types import ModuleType
 
 import pytest
 
+from rescore.lms.lexicon import Lexicon
+from rescore.nbest import Hypothesis, NbestList
 from tests.conftest import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"
@@ -20,7 +22,7 @@ BENCHMARKS = ROOT / "benchmarks"
 def load(monkeypatch: pytest.MonkeyPatch) -> object:
     """Imports a module of benchmarks/ for one test."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for name in ("common", "models", "smoke"):
+    for name in ("common", "models", "respelled", "smoke"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return importlib.import_module
 
@@ -72,3 +74,34 @@ def test_a_timing_takes_enough_ticks_of_the_clock(load: object) -> None:
 
     assert common.seconds_per_call(work, lambda: now) == pytest.approx(0.004)
     assert now >= common.TICKS * 0.01
+
+
+@pytest.mark.parametrize(
+    ("chosen", "edits", "expected"),
+    [
+        ("an owle hoots", 0, {}),
+        ("an owl hoots", 1, {"repaired": 1, "respelled": 1, "better": 1}),
+        ("an owls hoots", 1, {"respelled": 1, "another error": 1}),
+        ("at owle hoots", 1, {"respelled": 1, "worse": 1}),
+        (
+            "at owl hoots",
+            2,
+            {"repaired": 1, "respelled": 2, "better": 1, "worse": 1},
+        ),
+    ],
+)
+def test_respelled_words_are_counted_by_what_became_of_them(
+    load: object, chosen: str, edits: int, expected: dict[str, int]
+) -> None:
+    respelled = load("respelled")  # type: ignore[operator]
+    hypotheses = [
+        Hypothesis("an owle hoots", {"s2s": -1.0, "edits": 0.0}),
+        Hypothesis("an owl", {"s2s": -2.0, "edits": 0.0}),
+    ]
+    if edits:
+        scores = {"s2s": -1.0, "edits": float(edits)}
+        hypotheses.insert(0, Hypothesis(chosen, scores, "respelled"))
+    nbest = NbestList("u", hypotheses, references=("an owl hoots",))
+    lexicon = Lexicon({"an": 9, "at": 8, "owl": 7, "owls": 4, "hoots": 3}, 31)
+    found = respelled.counts([nbest], lexicon)
+    assert found == dict.fromkeys(respelled.COUNTS, 0) | {"misspelled": 1} | expected

@@ -462,17 +462,17 @@ def test_an_object_of_objects_has_a_row_for_each(
 ) -> None:
     monkeypatch.setattr(results, "FIGURES", tmp_path)
     rows = {
-        "full": {"A3T": 5.084, "mean": 6.6},
-        "l2": {"A3T": 5, "reversed": 7},
-        "speed": {"A3T": 12600.3, "mean": 0.000014, "reversed": 0},
+        "full": {"A3T": 5.084, "mean": 6.6, "words": 1852},
+        "l2": {"A3T": 5, "reversed": 7, "words": 3},
+        "speed": {"A3T": 12600.3, "mean": 0.000014, "reversed": 0.0, "words": 0},
     }
     (tmp_path / "rows.json").write_text(json.dumps(rows))
     head, _, *shown = results.table(["rows.json"]).splitlines()
-    assert head == "|  | A3T | mean | reversed |"
+    assert head == "|  | A3T | mean | words | reversed |"
     assert shown == [
-        "| full | 5.08 | 6.60 |  |",
-        "| l2 | 5.00 |  | 7.00 |",
-        "| speed | 12,600 | 1.4e-05 | 0.00 |",
+        "| full | 5.08 | 6.60 | 1,852 |  |",
+        "| l2 | 5.00 |  | 3 | 7.00 |",
+        "| speed | 12,600 | 1.4e-05 | 0 | 0.00 |",
     ]
 
 
