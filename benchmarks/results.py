@@ -80,6 +80,8 @@ MARKED_TABLE = re.compile(
 NAMED = re.compile(r"^<!-- (?:table|figures) (.*) -->$", re.MULTILINE)
 OPTIONS = ("--dev", "--intervals")
 """Options of `rescore report` that a marker may have."""
+OWN = ("benchmarks", "data", "examples", "tests")
+"""Folders of this project that commands read, beside the public sets."""
 SCORES = "scores"
 """The cache of the commands, which stays between runs."""
 ROWS: dict[type[Any], Callable[[Any], Cells]] = {
@@ -284,7 +286,7 @@ def run(page: Path, data: Path, work: Path) -> None:
             shutil.rmtree(old)
         elif old.name != SCORES:
             old.unlink()
-    own = (ROOT / "benchmarks", ROOT / "data", ROOT / "examples")
+    own = [ROOT / name for name in OWN]
     for place in (*own, *data.resolve(strict=True).iterdir()):
         if place.is_dir():
             (work / place.name).symlink_to(place)

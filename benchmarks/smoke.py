@@ -44,11 +44,13 @@ RUNS = {
         " --out conditional tta",
         "--out conditional",
     ],
+    "confidences.py": ["made=lists.json,lists.json -o confidences.json"],
     "deep.py": [
         "make deep --lists lists.json --at-most 10 12",
         "time deep -o deep.json",
     ],
     "estimates.py": ["made=systems.jsonl --figure estimates.svg -o estimates.json"],
+    "gains.py": ["made=scored.jsonl,scored.jsonl -o gains.json"],
     "lexical.py": ["source.txt target.txt --train 60 --test 20 -o lexical.json"],
     "mbr.py": ["lists.json --sizes 10,20 --lists 2 -o mbr.json"],
     "models.py": ["networks tta bilm --size tiny"],
@@ -120,6 +122,7 @@ def prepare(folder: Path) -> None:
     write_lines(folder / "source.txt", map(backwards, target))
     pairs = [replace(nbest, source=backwards(nbest.references[0])) for nbest in lists]
     formats.write(pairs, str(folder / "pairs.jsonl"))
+    write_scored(lists, folder / "scored.jsonl")
     write_systems(lists, folder / "systems.jsonl")
     write_respelled(folder / "respelled.jsonl")
     for kind in ("tta", "unified"):
@@ -128,6 +131,18 @@ def prepare(folder: Path) -> None:
     run(folder, "gpu/pack.py", "target.txt --tokenizer tta/tokenizer.json --out shards")
     write_recordings(folder)
     write_pages(folder / "pages", target)
+
+
+def write_scored(lists: list[NbestList], path: Path) -> None:
+    """Write the lists with a column of scores beside the first pass."""
+    scored = []
+    for nbest in lists:
+        hypotheses = []
+        for hypothesis in nbest.hypotheses:
+            scores = hypothesis.scores | {"letters": -float(len(hypothesis.text))}
+            hypotheses.append(replace(hypothesis, scores=scores))
+        scored.append(replace(nbest, hypotheses=hypotheses))
+    formats.write(scored, str(path))
 
 
 def write_systems(lists: list[NbestList], path: Path) -> None:

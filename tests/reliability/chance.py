@@ -1,19 +1,22 @@
 """What chance alone does: p-values of equal systems, intervals of a known error rate,
 tuning on columns of noise.
 
-    python -m tests.reliability.chance --sets 2000
-    python -m tests.reliability.chance --sets 200 --null rover
+    python -m tests.reliability.chance tests [--sets 2000] [-o FILE]
+    python -m tests.reliability.chance noise [--sets 100] [-o FILE]
+    python -m tests.reliability.chance nulls [--sets 200] [--null NAME...] [-o FILE]
 
-prints the figures of docs/results/tuning.md. Each figure is a share of simulated sets;
-seeds are fixed.
+makes the figures of docs/results/tuning.md: percents of simulated sets, and changes of
+an error rate in points. FILE gets them as JSON. Seeds are fixed.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -312,56 +315,87 @@ def _own(lists: list[NbestList]) -> list[NbestList]:
     ]
 
 
+# --- figures of the page --------------------------------------------------------------
+
+Rows = Iterator[tuple[str, dict[str, float]]]
+"""The name of each row of a table, and its figures by column."""
+SETS = {"tests": 2_000, "noise": 100, "nulls": 200}
+"""The tables, and the usual number of sets of each."""
+
+
+def of_tests(sets: int) -> Rows:
+    """Yield how often equal systems are called different at `LEVEL`, and how often
+    95 % intervals hold the truth, in percent.
+
+    Args:
+        sets: Number of pairs of systems. `mapsswe` aligns all words, so it has fewer
+            pairs of more than 20 utterances.
+    """
+    for utterances in (20, 100, 500):
+        fewer = max(1, sets * 20 // utterances)
+        shares = {
+            "randomisation": rejected(of_randomisation, sets, utterances, 1_000),
+            "mapsswe": rejected(of_mapsswe, fewer, utterances, 0),
+        }
+        rate, difference = covered(sets, utterances)
+        shares |= {"interval of the rate": rate, "of the difference": difference}
+        percents = {column: 100 * share for column, share in shares.items()}
+        yield f"{utterances} utterances", percents
+
+
+def of_noise(sets: int) -> Rows:
+    """Yield the percent of sets in which noise gets a weight, and the mean and the
+    worst change of the error rate of other lists, in points.
+
+    Args:
+        sets: Number of sets of 100 lists.
+    """
+    for columns in (1, 3):
+        for how, bagging in (("default", True), ("--no-bagging", False)):
+            share, mean, worst = harmed(sets, 100, columns, bagging=bagging)
+            figures = {"with a weight": 100 * share, "mean change": mean}
+            yield f"{columns}, {how}", figures | {"worst change": worst}
+
+
+def of_nulls(sets: int, names: Sequence[str] = tuple(NULLS)) -> Rows:
+    """Yield the percent of sets whose texts what knows nothing changes and makes
+    significantly worse, and the mean change of the error rate, in points.
+
+    Args:
+        sets: Number of sets of 60 lists.
+        names: Names in `NULLS`.
+    """
+    for name in names:
+        worse, other, mean = null(name, sets, 60)
+        figures = {"other texts": 100 * other, "significantly worse": 100 * worse}
+        yield name, figures | {"mean change": mean}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--sets", type=int, default=2_000)
+    parser.add_argument("table", choices=SETS)
+    parser.add_argument("--sets", type=int, help="simulated sets")
     parser.add_argument(
-        "--null",
-        choices=NULLS,
-        action="append",
-        help="Only these simulations, of --sets sets.",
+        "--null", choices=NULLS, action="append", help="only these rows of nulls"
     )
-    sets, nulls = parser.parse_args().sets, parser.parse_args().null
-    for name in nulls or ():
-        worse, other, mean = null(name, sets, 60)
-        print(
-            f"{name}: {100 * other:.1f} % other texts, {100 * worse:.1f} %"
-            f" significantly worse, mean {mean:+.3f}"
-        )
-    if nulls:
-        return
-    print(f"equal systems called different at {LEVEL}, of {sets:,} pairs")
-    for utterances in (20, 100, 500):
-        shares = {
-            name: rejected(test, sets, utterances, 1_000)
-            for name, test in TESTS.items()
-            if name != "mapsswe"
-        }
-        shares["mapsswe"] = rejected(
-            of_mapsswe, max(1, sets * 20 // utterances), utterances, 0
-        )
-        print(
-            f"  {utterances} utterances: "
-            + ", ".join(f"{name} {100 * one:.1f} %" for name, one in shares.items())
-        )
-        one, other = covered(sets, utterances)
-        print(
-            f"    95 % intervals hold: error rate {100 * one:.1f} %, difference"
-            f" {100 * other:.1f} %"
-        )
-    for columns in (1, 3):
-        for bagging in (True, False):
-            share, mean, worst = harmed(
-                max(1, sets // 20), 100, columns, bagging=bagging
-            )
-            how = "default" if bagging else "--no-bagging"
-            print(
-                f"columns of noise: {columns}, {how}: weight in {100 * share:.0f} % of"
-                f" {max(1, sets // 20)} sets"
-            )
-            print(f"    WER of other lists: mean {mean:+.3f}, worst {worst:+.2f}")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    sets = options.sets or SETS[options.table]
+    if options.table == "tests":
+        rows = of_tests(sets)
+    elif options.table == "noise":
+        rows = of_noise(sets)
+    else:
+        rows = of_nulls(sets, options.null or tuple(NULLS))
+    figures = {}
+    for name, row in rows:
+        figures[name] = row
+        shown = [f"{column} {figure:.3f}" for column, figure in row.items()]
+        print(f"{name}: {', '.join(shown)}", flush=True)
+    if options.output:
+        options.output.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":

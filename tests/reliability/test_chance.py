@@ -4,6 +4,10 @@ in docs/results/tuning.md.
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.reliability import chance
@@ -29,6 +33,21 @@ def test_noise_does_no_harm() -> None:
     weighed, mean, worst = chance.harmed(12, 60, 2)
     assert weighed <= 0.25 and mean <= 0.1 and worst <= 1.0
     assert chance.harmed(12, 60, 2, bagging=False)[0] >= 0.5
+
+
+def test_the_figures_of_a_table_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row for each simulation, and in each row the same columns."""
+    file = tmp_path / "nulls.json"
+    line = ["chance", "nulls", "--sets", "1", "--null", "rover", "-o"]
+    monkeypatch.setattr(sys, "argv", [*line, str(file)])
+    chance.main()
+    (row,) = json.loads(file.read_text(encoding="utf-8")).items()
+    assert row == ("rover", dict(chance.of_nulls(1, ["rover"]))["rover"])
+    assert capsys.readouterr().out.startswith("rover: other texts ")
+    for rows in (dict(chance.of_tests(1)), dict(chance.of_noise(1))):
+        assert len(rows) >= 3 and len(set(map(tuple, rows.values()))) == 1
 
 
 @pytest.mark.slow
