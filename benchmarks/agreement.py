@@ -1,16 +1,16 @@
 """Votes by agreement against equal votes, on random subsets of the systems of combined
 lists.
 
-    python benchmarks/agreement.py LISTS [--draws 200] [--seed 101] [--with VARIANT]
-        [-o FILE]
+    python benchmarks/agreement.py NAME=LISTS [--draws 200] [--seed 101]
+        [--with VARIANT] [-o FILE]
 
-LISTS are written by `rescore combine` with --ref. A line per subset: the error rate of
-`rover` with equal votes (a tie is no word; a tie goes to the word), and with votes by
-agreement; then their means, and how often and how much agreement is worse: FILE gets
-these as JSON. A subset has three to eight systems, and `--utterances` random lists. A
-variant adds relatives to each subset: `doubled`, a copy of each system; `changed`, such
-copies with one word in a hundred replaced; `families`, two such copies of three
-systems. Times of words are not used.
+LISTS are written by `rescore combine` with --ref; NAME is what tables call the set. A
+line per subset: the error rate of `rover` with equal votes (a tie is no word; a tie
+goes to the word), and with votes by agreement; then their means, and how often and how
+much agreement is worse: FILE gets these as JSON. A subset has three to eight systems,
+and `--utterances` random lists. A variant adds relatives to each subset: `doubled`, a
+copy of each system; `changed`, such copies with one word in a hundred replaced;
+`families`, two such copies of three systems. Times of words are not used.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ import argparse
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import rescore
-from rescore.asr.agreement import Agreement
+from rescore.asr.agreement import Agreement, Distances, distances_of
 from rescore.asr.mixture import mixed, system_posteriors, system_texts
 from rescore.asr.rover import KEPT, RoverOptions
 from rescore.asr.systems import combined
@@ -37,6 +39,7 @@ from rescore.metrics import choose_metric
 from rescore.metrics.base import text_statistics
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.nbest import Hypothesis, NbestList
+from rescore.styles import Cells, figure, text
 
 Floats = npt.NDArray[np.float64]
 Systems = dict[str, list[NbestList]]
@@ -51,6 +54,32 @@ NO_WORD_WINS = RoverOptions(no_word=1.0)
 """A tie is no word."""
 WORD_WINS = RoverOptions(no_word=KEPT)
 """A tie goes to the word."""
+LOSS = 0.1
+"""Percent of the words by which a vote is worse than another, not by a word or two."""
+GREAT_LOSS = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Votes on random subsets of the systems of a set."""
+
+    set: str
+    subsets: int
+    """The number of subsets; the three means of error rates are over these."""
+    no_word: float
+    """Equal votes; a tie is no word."""
+    word: float
+    """Equal votes; a tie goes to the word."""
+    agreement: float
+    """Votes by agreement."""
+    worse: int
+    """Subsets in which votes by agreement are worse than `word` by more than `LOSS`."""
+    much_worse: int
+    """The same by more than `GREAT_LOSS`."""
+    loss: float
+    """By how much votes by agreement are worse than `word`, at most."""
+    gain: float
+    """By how much votes by agreement are better than `word`, at most."""
 
 
 class Ballot:
@@ -75,7 +104,12 @@ class Ballot:
     @property
     def agreement(self) -> Agreement:
         """What the systems say about each other."""
-        return Agreement(self.lists, self.systems, EXACT)
+        return Agreement(self.systems, self.distances)
+
+    @cached_property
+    def distances(self) -> Distances:
+        """The distances between the texts of the systems, in each list."""
+        return distances_of(self.lists, self.systems, EXACT)
 
     def rates(self, votes: Sequence[float], *ties: RoverOptions) -> list[float]:
         """Return the error rate of a vote, in percent, for each rule of ties.
@@ -129,8 +163,8 @@ def outputs(lists: Sequence[NbestList], normaliser: Normaliser = EXACT) -> Syste
     for name in Dataset.of(lists).header.systems:
         texts = system_texts(lists, name)
         one_each = []
-        for nbest, text, reference in zip(lists, texts, references, strict=True):
-            spoken = " ".join(normaliser(text))
+        for nbest, said, reference in zip(lists, texts, references, strict=True):
+            spoken = " ".join(normaliser(said))
             hypothesis = Hypothesis(spoken, {FIRST_PASS: 0.0})
             one_each.append(NbestList(nbest.id, [hypothesis], reference))
         systems[name] = one_each
@@ -185,42 +219,93 @@ def with_relatives(systems: Systems, variant: str, draw: random.Random) -> Syste
     return every
 
 
-def read_systems(path: str, whisper_english: bool) -> Systems:
-    """Return the outputs of the systems of a file of combined lists with references.
+def read_set(options: argparse.Namespace) -> tuple[str, Systems]:
+    """Return the name of a set, and the outputs of the systems of its lists.
 
     Args:
-        path: The file.
-        whisper_english: Whether Whisper's normaliser for English rewrites the texts.
+        options: The options of `arguments`.
     """
+    name, _, path = options.set.partition("=")
     lists = [nbest for nbest in rescore.read(path) if nbest.references]
-    normaliser = Normaliser(whisper_english=True) if whisper_english else EXACT
-    return outputs(lists, normaliser)
+    normaliser = EXACT
+    if options.whisper_english:
+        normaliser = Normaliser(whisper_english=True)
+    return name, outputs(lists, normaliser)
 
 
 def arguments(
-    about: str | None, utterances: int | None = None
+    about: str | None, draws: int = 200, seed: int = 101
 ) -> argparse.ArgumentParser:
     """Return the parser of a script that measures random subsets.
 
     Args:
         about: What the script does.
-        utterances: The number of utterances of a subset by default; None for all.
+        draws: The number of subsets by default.
+        seed: The seed by default.
     """
     parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("file")
-    parser.add_argument("--draws", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=101)
-    parser.add_argument("--utterances", type=int, default=utterances)
+    parser.add_argument("set", metavar="NAME=LISTS")
+    parser.add_argument("--draws", type=int, default=draws)
+    parser.add_argument("--seed", type=int, default=seed)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE")
     parser.add_argument("--whisper-english", action="store_true")
     return parser
 
 
+def write_json(results: Sequence[Any], path: Path) -> None:
+    """Write dataclasses as a list of objects."""
+    content = [asdict(result) for result in results]
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def compared(name: str, rows: Sequence[Sequence[float]]) -> Compared:
+    """Return what the subsets of a set say.
+
+    Args:
+        name: The name of the set.
+        rows: For each subset, the error rates `no_word`, `word` and `agreement`.
+    """
+    figures = np.array(rows)
+    losses = figures[:, 2] - figures[:, 1]
+    return Compared(
+        name,
+        len(rows),
+        *figures.mean(axis=0).tolist(),
+        worse=int((losses > LOSS).sum()),
+        much_worse=int((losses > GREAT_LOSS).sum()),
+        loss=float(losses.max()),
+        gain=float(-losses.min()),
+    )
+
+
+def cells(sets: Sequence[Compared]) -> Cells:
+    """Return the head of a table, and a row for each set."""
+    head = [
+        "set",
+        "subsets",
+        "a tie is no word",
+        "a tie goes to the word",
+        "votes by agreement",
+        f"worse by more than {LOSS}",
+        f"by more than {GREAT_LOSS}",
+        "greatest loss",
+        "greatest gain",
+    ]
+    rows = [head]
+    for one in sets:
+        row = [one.set, str(one.subsets)]
+        row += [figure(rate) for rate in (one.no_word, one.word, one.agreement)]
+        row += [str(one.worse), str(one.much_worse)]
+        rows.append([*row, figure(one.loss), figure(one.gain)])
+    return rows
+
+
 def main() -> None:
     parser = arguments(__doc__)
+    parser.add_argument("--utterances", type=int)
     parser.add_argument("--with", dest="variant", choices=VARIANTS)
     options = parser.parse_args()
-    systems = read_systems(options.file, options.whisper_english)
+    name, systems = read_set(options)
     draw = random.Random(options.seed)
     rows = []
     for subset in subsets(systems, options.draws, options.utterances, draw):
@@ -235,21 +320,10 @@ def main() -> None:
         rows.append((ties, words, agreed))
         shown = f"{ties:6.2f} {words:6.2f} {agreed:6.2f}  {', '.join(subset)}"
         print(shown, flush=True)
-    figures = np.array(rows)
-    losses = figures[:, 2] - figures[:, 1]
-    means = figures.mean(axis=0).tolist()
-    shown = " ".join(f"{mean:6.2f}" for mean in means)
-    print(f"{shown}  mean of {len(rows)} subsets")
-    content = dict(zip(("ties", "equal", "agreement"), means, strict=True))
-    content["subsets"] = len(rows)
-    for limit in (0.005, 0.1, 0.3):
-        number = int((losses > limit).sum())
-        content[f"worse by {limit}"] = number
-        print(f"agreement: {number} worse by more than {limit}")
-    content |= {"worst": float(losses.max()), "best": float(losses.min())}
-    print(f"worst {losses.max():.2f}, best {losses.min():.2f}")
+    result = compared(name, rows)
+    print(text(cells([result])))
     if options.output:
-        options.output.write_text(json.dumps(content, indent=1) + "\n")
+        write_json([result], options.output)
 
 
 if __name__ == "__main__":

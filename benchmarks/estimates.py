@@ -57,7 +57,7 @@ def points(name: str, path: str, whisper_english: bool) -> list[Point]:
     lists = Dataset.of(rescore.read(path))
     metric = choose_metric("wer", lists, MetricOptions(normaliser=normaliser))
     systems = lists.header.systems
-    estimates = Agreement(lists, systems, normaliser).estimates()
+    estimates = Agreement.of(lists, systems, normaliser).estimates()
     referred = [nbest for nbest in lists if nbest.references]
     found = []
     for system in systems:

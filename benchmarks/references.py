@@ -1,14 +1,15 @@
 """How many utterances with references do tuned votes need?
 
-    python benchmarks/references.py LISTS [--draws 16] [--seed 7] [--test 210]
+    python benchmarks/references.py NAME=LISTS [--draws 16] [--seed 7] [--test 210]
+        [-o FILE]
 
 LISTS are written by `rescore combine` with --ref. A draw takes three to eight systems
 in random order, and 200 random lists with references beside `--test` lists to decide.
 It prints the error rate of `rover` on the lists to decide: equal votes, votes by
 agreement, and for the first 25, 50, 100 and 200 lists with references, votes that are
-tuned on them, votes that are mixed of both, and a power of these. Means follow, then
-how often and how much votes are worse than the worse of equal votes and votes by
-agreement.
+tuned on them, votes that are mixed of both, and a power of these. Means follow, which
+FILE gets as JSON, then how often and how much votes are worse than the worse of equal
+votes and votes by agreement.
 
 The log of a mixed vote is the mean of the logs of the vote by agreement and of 1 /
 error rate (over its median). The error rate has the weight n / (n + 60) for n counted
@@ -19,15 +20,23 @@ references.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import random
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from agreement import WORD_WINS, Ballot, read_systems, subsets
+from agreement import (
+    LOSS,
+    WORD_WINS,
+    Ballot,
+    arguments,
+    read_set,
+    subsets,
+    write_json,
+)
 
 import rescore
 from rescore.asr.agreement import without_majority
@@ -36,6 +45,7 @@ from rescore.asr.rover import RoverOptions
 from rescore.asr.systems import combined
 from rescore.metrics.base import text_statistics, text_value
 from rescore.nbest import NbestList
+from rescore.styles import Cells, figure, text
 
 Floats = npt.NDArray[np.float64]
 SIZES = (25, 50, 100, 200)
@@ -46,6 +56,27 @@ POWERS = (1.0, 0.5, 2.0)
 """Powers of votes that are tried."""
 LEAST_ERRORS = 0.5
 """The least number of errors of a system."""
+TUNED = ("tuned", "mixed", "power")
+"""The votes that need references, in the order of the rows that `main` prints."""
+
+
+@dataclass(frozen=True, slots=True)
+class Needed:
+    """The mean error rates of votes on random subsets of the systems of a set."""
+
+    set: str
+    draws: int
+    utterances: int
+    """The number of lists with references."""
+    equal: float
+    agreement: float
+    """Votes by agreement."""
+    tuned: float
+    """Votes that are tuned on the lists with references."""
+    mixed: float
+    """Votes by agreement and by counted errors."""
+    power: float
+    """A power of these."""
 
 
 def mixed_votes(by_agreement: Floats, errors: Floats) -> Floats:
@@ -97,16 +128,47 @@ def tuned_rate(ballot: Ballot, lists: Sequence[NbestList]) -> float:
     return rate
 
 
+def needed(name: str, figures: Floats) -> list[Needed]:
+    """Return the means of all draws, for each number of lists with references.
+
+    Args:
+        name: The name of the set.
+        figures: The rows that `main` prints.
+    """
+    equal, agreement, *means = figures.mean(axis=0).tolist()
+    rows = []
+    for place, size in enumerate(SIZES):
+        own = means[len(TUNED) * place : len(TUNED) * (place + 1)]
+        rows.append(Needed(name, len(figures), size, equal, agreement, *own))
+    return rows
+
+
+def cells(rows: Sequence[Needed]) -> Cells:
+    """Return the head of a table, and a row for each set and number of lists."""
+    head = [
+        "set",
+        "draws",
+        "utterances",
+        "equal votes",
+        "votes by agreement",
+        "tuned votes",
+        "mixed votes",
+        "a power of mixed votes",
+    ]
+    shown = [head]
+    for row in rows:
+        rates = (row.equal, row.agreement, row.tuned, row.mixed, row.power)
+        numbers = [str(row.draws), str(row.utterances)]
+        shown.append([row.set, *numbers, *map(figure, rates)])
+    return shown
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file")
-    parser.add_argument("--draws", type=int, default=16)
-    parser.add_argument("--seed", type=int, default=7)
+    parser = arguments(__doc__, draws=16, seed=7)
     parser.add_argument("--test", type=int, default=210)
-    parser.add_argument("--whisper-english", action="store_true")
     options = parser.parse_args()
     logging.disable(logging.WARNING)
-    systems = read_systems(options.file, options.whisper_english)
+    name, systems = read_set(options)
     draw = random.Random(options.seed)
     count = max(SIZES) + options.test
     rows = []
@@ -130,12 +192,15 @@ def main() -> None:
         print(f"{shown}  {', '.join(subset)}", flush=True)
     figures = np.array(rows)
     worse = figures[:, :2].max(axis=1)
-    print(" ".join(f"{mean:6.2f}" for mean in figures.mean(axis=0)), " mean")
     for place, size in enumerate(SIZES):
-        for number, name in enumerate(("tuned", "mixed", "power")):
-            loss = figures[:, 2 + 3 * place + number] - worse
-            often = int((loss > 0.1).sum())
-            print(f"{size} {name}: {often} worse by more than 0.1, {loss.max():.2f}")
+        for number, kind in enumerate(TUNED):
+            loss = figures[:, 2 + len(TUNED) * place + number] - worse
+            often = int((loss > LOSS).sum())
+            print(f"{size} {kind}: {often} worse by more than {LOSS}, {loss.max():.2f}")
+    result = needed(name, figures)
+    print(text(cells(result)))
+    if options.output:
+        write_json(result, options.output)
 
 
 if __name__ == "__main__":

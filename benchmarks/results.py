@@ -11,9 +11,10 @@ A page marks its commands and its tables with comments, which a reader does not 
         other.json: the table of `rescore compare -o`; of one or more results files, the
         table of `rescore report --layout paper --no-systems` (with its options `--dev`
         and `--intervals`); the table of `similarity`, `probe`, `accuracy`, `errors`,
-        `score --text -o` or benchmarks/estimates.py: several files together have a row
-        for each model and for each setting of its vectors; or of an object of objects,
-        as {row: {column: figure}}, a row for each object.
+        `score --text -o` or of estimates.py, agreement.py, sureness.py, references.py
+        or tuned.py in benchmarks/: several files together have a row for each model and
+        for each setting of its vectors; of the systems of `analyse -o`; or of an object
+        of objects, as {row: {column: figure}}, a row for each object.
     <!-- figures asr/speed.json -->
         Sentences show figures of this file (sentences.json says which), and no table.
 
@@ -34,14 +35,25 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import others
+from agreement import Compared
+from agreement import cells as cells_of_subsets
 from common import ROOT, cells_of_figures
 from estimates import Point
 from estimates import cells as cells_of_points
+from references import Needed
+from references import cells as cells_of_references
+from sureness import Sureness
+from sureness import cells as cells_of_rules
+from tuned import Tuned
+from tuned import cells as cells_of_draws
 
+from rescore.asr.vote_analysis import System
+from rescore.asr.vote_analysis import cells as cells_of_systems
 from rescore.files import parsed
 from rescore.reports.comparison import Comparison
 from rescore.reports.comparison import render as compared
@@ -90,6 +102,11 @@ ROWS: dict[type[Any], Callable[[Any], Cells]] = {
     Probed: cells_of_probes,
     TextScore: cells_of_texts,
     Point: cells_of_points,
+    Compared: cells_of_subsets,
+    Needed: cells_of_references,
+    Sureness: cells_of_rules,
+    Tuned: cells_of_draws,
+    System: partial(cells_of_systems, metric="WER"),
 }
 """The rows of measurements that are written as a list: a row for each model."""
 REPORTS: tuple[type[Any], ...] = (AccuracyReport, ErrorReport, SpeedReport)

@@ -34,8 +34,9 @@ from rescore.nbest import Header, Hypothesis, NbestList
 
 BENCHMARKS = ROOT / "benchmarks"
 RUNS = {
-    "agreement.py": ["systems.jsonl --draws 2 -o agreement.json"],
+    "agreement.py": ["made=systems.jsonl --draws 2 -o agreement.json"],
     "beam.py": ["pairs.jsonl beam.jsonl --model unified --beam 2 --first 3"],
+    "columns.py": ["earnings21/lists.jsonl a b c d e f g -o columns.csv"],
     "compare.py": [
         "lists.json --size tiny --hypotheses 20 --repeats 1 -o compare.json"
     ],
@@ -68,14 +69,14 @@ RUNS = {
     "precision.py": [
         "lists.json --lm tta:tta --hypotheses 20 --repeats 1 -o cpus.json"
     ],
-    "references.py": ["systems.jsonl --draws 1 --test 10"],
+    "references.py": ["made=systems.jsonl --draws 1 --test 10 -o references.json"],
     "respelled.py": ["demo=respelled.jsonl -o words.json"],
     "scale.py": ["lists.json --lm tta:tta --workers 1 --windows 1"],
     "seq2seq.py": ["--sources 1 --layers 1 -o seq2seq.json"],
     "serve.py": ["lists.json --lm tta:tta --requests 100 --clients 5"],
     "server.py": ["lists.json --wait 0 --hypotheses 20 -o server.json"],
     "speech.py": ["--recordings 1 --hypotheses 2"],
-    "sureness.py": ["systems.jsonl --draws 2 -o sureness.json"],
+    "sureness.py": ["made=systems.jsonl --draws 2 -o sureness.json"],
     "terms.py": [
         "train --data . --out terms",
         "prepare --data . --out recordings",
@@ -84,6 +85,7 @@ RUNS = {
         "case --data . --out case.json",
         "keys --data . --out keys.json",
     ],
+    "tuned.py": ["made=systems.jsonl --draws 1 --take 3 1 4 -o tuned.json"],
     "gpu/pack.py": ["target.txt --tokenizer tta/tokenizer.json --out packed"],
     "gpu/trainer.py": [
         "--shards shards --out run --tokenizer tta/tokenizer.json --config tiny.json"

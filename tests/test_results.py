@@ -476,6 +476,63 @@ def test_an_object_of_objects_has_a_row_for_each(
     ]
 
 
+@pytest.mark.parametrize(
+    ("module", "row", "shown"),
+    [
+        (
+            "agreement",
+            ("Compared", "calls", 200, 5.8, 5.3, 4.871, 34, 8, 0.99, 6.84),
+            "| calls | 200 | 5.80 | 5.30 | 4.87 | 34 | 8 | 0.99 | 6.84 |",
+        ),
+        (
+            "references",
+            ("Needed", "calls", 16, 25, 8.771, 8.71, 9.87, 8.68, 8.65),
+            "| calls | 16 | 25 | 8.77 | 8.71 | 9.87 | 8.68 | 8.65 |",
+        ),
+        (
+            "tuned",
+            ("Tuned", "three", 40, 31, 7, 2, 0.09, 1.5),
+            "| three | 40 | 31 | 7 | 2 | 0.09 | 1.50 |",
+        ),
+    ],
+)
+def test_votes_on_random_subsets_have_a_table(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    row: tuple[Any, ...],
+    shown: str,
+) -> None:
+    """Of several files, too."""
+    monkeypatch.setattr(results, "FIGURES", tmp_path)
+    script = importlib.import_module(module)
+    name, *values = row
+    script.write_json([getattr(script, name)(*values)], tmp_path / "one.json")
+    head, _, *rows = results.table(["one.json", "one.json"]).splitlines()
+    assert rows == [shown, shown]
+    assert head.count("|") == shown.count("|")
+
+
+def test_rules_of_several_sets_stand_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(results, "FIGURES", tmp_path)
+    script = importlib.import_module("sureness")
+    files = []
+    for number, name in enumerate(("calls", "lines")):
+        rules = [script.Rule("nowhere", 0, 5.3 + number, 0, 0)]
+        rules.append(script.Rule("everywhere", 200, 4.87 + number, 34, 8))
+        files.append(f"{name}.json")
+        one = script.Sureness(name, 200, 71, 34, 30, rules)
+        script.write_json([one], tmp_path / files[-1])
+    assert results.table(files).splitlines() == [
+        "| votes by agreement are taken | calls | lines |",
+        "| --- | ---: | ---: |",
+        "| nowhere | 5.30, 0, 0 | 6.30, 0, 0 |",
+        "| everywhere | 4.87, 34, 8 | 5.87, 34, 8 |",
+    ]
+
+
 def test_a_table_has_the_intervals_that_its_marker_asks_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

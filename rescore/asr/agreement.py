@@ -39,7 +39,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -106,31 +106,63 @@ class Estimate:
     """The upper bound."""
 
 
+class Distances(NamedTuple):
+    """How far the texts of systems are from each other, for each list and each pair of
+    systems, in the order of `itertools.combinations`.
+    """
+
+    edits: Floats
+    """(lists, pairs) numbers of word edits; 0 where a system has no text"""
+    lengths: Floats
+    """(lists, pairs) mean numbers of words of the two texts; 0 where a system has no
+    text
+    """
+
+    def of_lists(self, places: npt.NDArray[np.intp]) -> Distances:
+        """Return the distances of some lists.
+
+        Args:
+            places: The places of the lists; a sample has lists several times.
+        """
+        return Distances(self.edits[places], self.lengths[places])
+
+
 class Agreement:
     """What systems say about each other."""
 
-    def __init__(
-        self,
+    def __init__(self, systems: Sequence[str], distances: Distances) -> None:
+        """Find groups and relatives by the distances between the systems.
+
+        Args:
+            systems: The names of the systems.
+            distances: Their distances; estimates draw samples of the lists in their
+                order.
+        """
+        self._systems = systems
+        self._distances = distances
+        (self._matrix,) = self._sampled(np.ones((1, len(distances.edits))))
+        self._groups = _groups(self._matrix)
+        numbers = np.array(self._groups)
+        self._copies = numbers[:, None] == numbers[None]
+        self._related = self._copies
+        if self.is_estimated:
+            self._related = _relatives(self._matrix, self._copies)
+
+    @classmethod
+    def of(
+        cls,
         lists: Sequence[NbestList],
         systems: Sequence[str],
         words: Callable[[str], Sequence[str]],
-    ) -> None:
-        """Measure the distances between the systems.
+    ) -> Self:
+        """Return what the systems of lists say about each other.
 
         Args:
             lists: Lists of the systems; references are not read.
             systems: The names of the systems.
             words: Cuts texts into words; equal words have no distance.
         """
-        self._systems = systems
-        self._distances, self._lengths = _distances(in_order(lists), systems, words)
-        (self._matrix,) = self._sampled(np.ones((1, len(self._distances))))
-        self._groups = _groups(self._matrix)
-        numbers = np.array(self._groups)
-        self._copies = numbers[:, None] == numbers[None]
-        self._related = self._copies
-        if self._group_count >= 3:
-            self._related = _relatives(self._matrix, self._copies)
+        return cls(systems, distances_of(in_order(lists), systems, words))
 
     def _sampled(self, counts: Floats) -> Floats:
         """Return the distance of each pair of systems in samples of the lists.
@@ -141,9 +173,12 @@ class Agreement:
         Returns:
             Symmetric matrices of shape (samples, systems, systems).
         """
-        return _distance_shares(
-            counts, self._distances, self._lengths, len(self._systems)
-        )
+        return _distance_shares(counts, self._distances, len(self._systems))
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether there are enough groups, three, to estimate error rates."""
+        return self._group_count >= 3
 
     @property
     def _group_count(self) -> int:
@@ -158,7 +193,7 @@ class Agreement:
     @cached_property
     def votes(self) -> dict[str, float]:
         """The vote of each system; the largest is 1."""
-        if self._group_count < 3 or _are_pairs(self._matrix, self._groups):
+        if not self.is_estimated or _are_pairs(self._matrix, self._groups):
             sizes = [self._groups.count(group) for group in self._groups]
             votes = 1 / np.array(sizes, dtype=np.float64)
         else:
@@ -219,10 +254,10 @@ class Agreement:
         """Return the estimate of each system; none if there are fewer than three
         groups.
         """
-        if self._group_count < 3:
+        if not self.is_estimated:
             return {}
         generator = np.random.default_rng(SEED)
-        list_count = len(self._distances)
+        list_count = len(self._distances.edits)
         shares = np.full(list_count, 1 / list_count)
         counts = generator.multinomial(list_count, shares, SAMPLES)
         samples = self._sampled(counts.astype(np.float64))
@@ -235,25 +270,21 @@ class Agreement:
         return estimates
 
 
-def _distances(
+def distances_of(
     lists: Sequence[NbestList],
     systems: Sequence[str],
     words: Callable[[str], Sequence[str]],
-) -> tuple[Floats, Floats]:
-    """Return the edit distances between the texts of systems, and their lengths.
+) -> Distances:
+    """Return the edit distances between the texts of systems.
 
     Args:
         lists: The lists.
         systems: The names of the systems.
         words: Cuts texts into words.
-
-    Returns:
-        Two arrays (lists, pairs) for the pairs of `itertools.combinations`: the number
-        of word edits, and the mean number of words; 0 where a system has no text.
     """
     pairs = list(combinations(range(len(systems)), 2))
-    distances = np.zeros((len(lists), len(pairs)))
-    lengths = np.zeros_like(distances)
+    edits = np.zeros((len(lists), len(pairs)))
+    lengths = np.zeros_like(edits)
     for row, nbest in enumerate(lists):
         texts = best_texts(nbest, systems)
         spoken: list[Sequence[str] | None] = []
@@ -266,25 +297,23 @@ def _distances(
                 continue
             lengths[row, column] = (len(first) + len(second)) / 2
             if texts[i] != texts[j]:
-                distances[row, column] = Levenshtein.distance(first, second)
-    return distances, lengths
+                edits[row, column] = Levenshtein.distance(first, second)
+    return Distances(edits, lengths)
 
 
-def _distance_shares(
-    counts: Floats, distances: Floats, lengths: Floats, system_count: int
-) -> Floats:
+def _distance_shares(counts: Floats, distances: Distances, system_count: int) -> Floats:
     """Return the distance of each pair of systems, as a share of their words.
 
     Args:
         counts: How often each list counts in each sample, of shape (samples, lists).
-        distances: Edit distances (lists, pairs).
-        lengths: Numbers of words (lists, pairs).
+        distances: The distances of the lists.
         system_count: The number of systems.
 
     Returns:
         Symmetric matrices of shape (samples, systems, systems).
     """
-    shares = (counts @ distances) / np.maximum(counts @ lengths, 1.0)
+    edits = counts @ distances.edits
+    shares = edits / np.maximum(counts @ distances.lengths, 1.0)
     matrices = np.zeros((len(counts), system_count, system_count))
     for column, (i, j) in enumerate(combinations(range(system_count), 2)):
         matrices[:, i, j] = shares[:, column]

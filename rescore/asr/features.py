@@ -89,7 +89,7 @@ class SystemVotes(Feature):
             return weights
         if _votes_asked(at) == EQUAL or at.of_requests:
             return weights
-        votes = Agreement(at.lists, systems, words).votes
+        votes = Agreement.of(at.lists, systems, words).votes
         mixture = Mixture(votes, estimated=True)
         at.note("votes", named(mixture), "the agreement of the systems")
         _warn_of_left_out(at.lists)

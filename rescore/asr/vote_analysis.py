@@ -102,16 +102,26 @@ def next_step(outlook: Outlook, weights: Weights) -> str:
     return "one more system of similar quality"
 
 
-def lines(analysis: Analysis) -> list[str]:
-    """Return a table with a row for each system, and the reranked output below."""
-    systems: list[System] = analysis.systems
+def cells(systems: Sequence[System], metric: str) -> list[list[str]]:
+    """Return the head of a table, and a row for each system.
+
+    Args:
+        systems: The systems.
+        metric: The name of their metric.
+    """
     numbers = [str(number) for number in range(1, len(systems) + 1)]
-    rows = [["", analysis.metric, "corrected", "broken", *numbers]]
+    rows = [["", metric, "corrected", "broken", *numbers]]
     for number, system in zip(numbers, systems, strict=True):
         row = [f"{number} {system.name}", f"{system.value:.2f}"]
         row += [f"{system.corrected:,}", f"{system.broken:,}"]
         row += [f"{share:.1f}" for share in system.agreement]
         rows.append(row)
+    return rows
+
+
+def lines(analysis: Analysis) -> list[str]:
+    """Return a table with a row for each system, and the reranked output below."""
+    rows = cells(analysis.systems, analysis.metric)
     empty = [""] * (len(rows[0]) - 2)
     rows.append(["reranked", f"{analysis.outlook.reranked:.2f}", *empty])
     return [

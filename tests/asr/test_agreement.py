@@ -11,7 +11,7 @@ import pytest
 
 import rescore
 from rescore import UserError
-from rescore.asr.agreement import Agreement, without_majority
+from rescore.asr.agreement import Agreement, distances_of, without_majority
 from rescore.asr.mixture import Mixture
 from rescore.asr.systems import combined
 from rescore.columns import FIRST_PASS
@@ -80,7 +80,7 @@ def words_of(lists: Sequence[NbestList]) -> list[list[str]]:
 
 def seen(outputs: dict[str, list[NbestList]]) -> tuple[dict[str, float], list[float]]:
     """The votes, and the estimates in percent."""
-    result = Agreement(list(combined(outputs)), list(outputs), str.split)
+    result = Agreement.of(list(combined(outputs)), list(outputs), str.split)
     return result.votes, [one.rate for one in result.estimates().values()]
 
 
@@ -90,7 +90,7 @@ def test_independent_errors_are_estimated() -> None:
     assert np.allclose(estimates, [100 * rate for rate in rates], rtol=0.2, atol=1)
     ordered = list(votes.values())
     assert ordered == sorted(ordered, reverse=True) and ordered[0] == 1.0
-    result = Agreement(list(combined(systems(rates))), "abcde", str.split)
+    result = Agreement.of(list(combined(systems(rates))), "abcde", str.split)
     for one, rate in zip(result.estimates().values(), rates, strict=True):
         assert one.low < one.rate < one.high
         assert one.low - 1 < 100 * rate < one.high + 1
@@ -129,7 +129,7 @@ def test_estimates_within_the_tolerance_decide_ties() -> None:
     lists = list(combined(outputs))
     votes, _ = seen(outputs)
     assert votes["b"] == 1.0 > votes["c"] > votes["a"] > 0.98
-    result = Agreement(lists, list(outputs), str.split)
+    result = Agreement.of(lists, list(outputs), str.split)
     assert "in a tie, a clearly lower estimate wins" in result.why_equal
     by_agreement = rescore.evaluate(lists, decision="rover").reranked
     equal = rescore.evaluate(lists, decision="rover", votes="equal").reranked
@@ -213,9 +213,23 @@ def copies(number: int) -> dict[str, list[NbestList]]:
     ],
 )
 def test_why_votes_are_equal(outputs: dict[str, list[NbestList]], reason: str) -> None:
-    result = Agreement(list(combined(outputs)), list(outputs), str.split)
+    result = Agreement.of(list(combined(outputs)), list(outputs), str.split)
     assert reason in result.why_equal
     assert bool(result.why_equal) == bool(reason)
+
+
+@pytest.mark.parametrize("rates", [(0.05, 0.1, 0.2), (0.04, 0.08, 0.12, 0.2, 0.3)])
+def test_a_sample_needs_no_new_distances(rates: Sequence[float]) -> None:
+    outputs = systems(rates)
+    lists = list(combined(outputs))
+    distances = distances_of(lists, list(outputs), str.split)
+    for seed in range(3):
+        places = np.random.default_rng(seed).integers(0, len(lists), len(lists))
+        own = Agreement(list(outputs), distances.of_lists(places))
+        sample = [lists[place] for place in places]
+        again = Agreement.of(sample, list(outputs), str.split)
+        assert own.votes == pytest.approx(again.votes)
+        assert own.is_estimated == again.is_estimated == bool(again.estimates())
 
 
 def test_an_utterance_that_a_system_lacks_does_not_count() -> None:
@@ -275,7 +289,7 @@ def test_words_are_compared_as_the_metric_does() -> None:
         hypothesis = nbest.hypotheses[0]
         nbest.hypotheses[0] = Hypothesis(hypothesis.text.upper(), hypothesis.scores)
     words = METRICS["wer"]().words
-    result = Agreement(list(combined(outputs)), list(outputs), words)
+    result = Agreement.of(list(combined(outputs)), list(outputs), words)
     assert min(result.votes.values()) > 0.98
 
 
@@ -329,8 +343,8 @@ def test_relatives_of_almost_equal_quality_have_almost_equal_votes(own: float) -
 
 def test_effective_number_of_voters() -> None:
     outputs = systems((0.1, 0.1, 0.1))
-    result = Agreement(list(combined(outputs)), list(outputs), str.split)
+    result = Agreement.of(list(combined(outputs)), list(outputs), str.split)
     assert result.voter_count == pytest.approx(3.0, abs=0.01)
     outputs["copy"] = outputs["c"]
-    result = Agreement(list(combined(outputs)), list(outputs), str.split)
+    result = Agreement.of(list(combined(outputs)), list(outputs), str.split)
     assert result.voter_count == pytest.approx(3.6, abs=0.01)

@@ -200,12 +200,12 @@ def _table(lists: Dataset, metric: Metric, words: Normaliser) -> str:
         words: Says which words are the same.
     """
     systems = lists.header.systems
-    agreement = Agreement(lists, systems, words)
+    agreement = Agreement.of(lists, systems, words)
     votes = agreement.votes
     estimates = agreement.estimates()
     _warn_of_far_best(estimates)
     if metric.units is not None and metric.unit != "word":
-        estimates = Agreement(lists, systems, metric.units).estimates()
+        estimates = Agreement.of(lists, systems, metric.units).estimates()
     rate = "WER" if metric.units is None else metric.name
     referred = lists.with_lists(nbest for nbest in lists if nbest.references)
     head = [""]
