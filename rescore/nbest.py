@@ -400,7 +400,6 @@ def ranking(nbest: NbestList, scores: Sequence[float]) -> list[int]:
 
     The higher score comes first; equal scores are in `tie_order`.
     """
-    # Equals keep their order, also in reverse.
     return sorted(tie_order(nbest), key=scores.__getitem__, reverse=True)
 
 
