@@ -11,6 +11,7 @@ import pytest
 
 from rescore.errors import UserError
 from rescore.lms import Capabilities, Question, TokenScores
+from rescore.lms.devices import cpu_name
 from rescore.research.speed import ALONE, TOGETHER, cut, measure
 from rescore.research.vectors import Embedder
 from tests.conftest import ROOT, Run, assert_one_line_error
@@ -131,7 +132,7 @@ def test_command(rescore: Run, models: dict[str, Path], tmp_path: Path) -> None:
     assert all(each["milliseconds"] > 0 for each in report["times"])
     assert "unilm / tta" in (tmp_path / "s.md").read_text(encoding="utf-8")
     assert (tmp_path / "s.svg").read_text(encoding="utf-8").count("<polyline") == 4
-    assert "1 thread of a CPU" in done.stdout
+    assert f"1 thread of {cpu_name()}" in done.stdout
     (tmp_path / "text").write_text("a b c\nd e f g h\n", encoding="utf-8")
     assert rescore("bench", "text", *lms, *quick).returncode == 0
     done = rescore("bench", "-", *lms, *quick, input="a b c\nd e f g h\n")
