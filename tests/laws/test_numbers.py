@@ -210,7 +210,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.chdir(place)
         test_roads.fewer_samples(patch)
         patch.setattr(significance, "SAMPLES", 20)
-        patch.setattr(correlation, "TRIALS", 20)
+        patch.setattr(correlation, "TRIALS", 60)
         patch.setattr("rescore.pace.FIRST", float("inf"))
         test_roads._models(place)
         Path("words").write_text("b\nd\n")
