@@ -53,7 +53,7 @@ from tests.research.test_hypernyms import tools
 pytestmark = pytest.mark.docs
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-OTHERS = {"--null", "--train", "--with", "--write-compact"}
+OTHERS = {"--null", "--only", "--train", "--with", "--write-compact"}
 """Options of other programs and of scripts that the docs name."""
 TINY = {
     "layers": 1,
