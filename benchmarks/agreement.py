@@ -16,16 +16,15 @@ copy of each system; `changed`, such copies with one word in a hundred replaced;
 from __future__ import annotations
 
 import argparse
-import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from common import write_json
 
 import rescore
 from rescore.asr.agreement import Agreement, Distances, distances_of
@@ -252,12 +251,6 @@ def arguments(
     return parser
 
 
-def write_json(results: Sequence[Any], path: Path) -> None:
-    """Write dataclasses as a list of objects."""
-    content = [asdict(result) for result in results]
-    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-
-
 def compared(name: str, rows: Sequence[Sequence[float]]) -> Compared:
     """Return what the subsets of a set say.
 
@@ -323,7 +316,7 @@ def main() -> None:
     result = compared(name, rows)
     print(text(cells([result])))
     if options.output:
-        write_json([result], options.output)
+        write_json(options.output, [result])
 
 
 if __name__ == "__main__":

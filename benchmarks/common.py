@@ -4,12 +4,14 @@ notes about tools that are not installed.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -94,10 +96,38 @@ def _measured(value: float | None) -> str:
     return figure(value)
 
 
-def write_rows(file: Path, rows: Mapping[str, Mapping[str, float]]) -> None:
-    """Write a table as JSON: the figures by column, by row."""
-    shown = json.dumps(rows, indent=1, ensure_ascii=False)
+def write_json(file: Path, content: object) -> None:
+    """Write figures as JSON.
+
+    Args:
+        file: The file.
+        content: What JSON can hold, and dataclasses, which become objects.
+    """
+    shown = json.dumps(content, indent=1, ensure_ascii=False, default=asdict)
     file.write_text(shown + "\n", encoding="utf-8")
+
+
+def sets_of_dev_and_test(
+    about: str | None,
+) -> tuple[dict[str, tuple[str, str]], Path | None]:
+    """Return the arguments of a script: the dev and the test lists by the name of a
+    set, and the file of -o.
+
+    Args:
+        about: What the script does.
+    """
+    parser = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("sets", nargs="+", metavar="NAME=DEV,TEST")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    sets = {}
+    for given in options.sets:
+        name, _, paths = given.partition("=")
+        dev_path, test_path = paths.split(",")
+        sets[name] = dev_path, test_path
+    return sets, options.output
 
 
 def skip(skipped: str, reason: str) -> None:

@@ -35,7 +35,7 @@ from common import (
     is_missing,
     seconds_per_call,
     skip,
-    write_rows,
+    write_json,
 )
 
 import models
@@ -128,7 +128,7 @@ def main(
             skip("n-grams", "KenLM's query is not on PATH: make kenlm")
     about = f"{speed.described(texts)}; {size}; {machine()}"
     if output:
-        write_rows(Path(output), rows)
+        write_json(Path(output), rows)
     click.echo(f"{about}\n\n{markdown(cells_of_figures(rows))}")
 
 

@@ -10,9 +10,7 @@ JSON.
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
+from common import sets_of_dev_and_test, write_json
 
 import rescore
 from rescore.asr.confidence import Quality, confidences
@@ -37,16 +35,9 @@ def qualities(dev_path: str, test_path: str) -> dict[str, Quality | None]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("sets", nargs="+", metavar="NAME=DEV,TEST")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
-    options = parser.parse_args()
+    sets, output = sets_of_dev_and_test(__doc__)
     rows = {}
-    for given in options.sets:
-        name, _, paths = given.partition("=")
-        dev_path, test_path = paths.split(",")
+    for name, (dev_path, test_path) in sets.items():
         for kind, quality in qualities(dev_path, test_path).items():
             if quality is None:
                 raise SystemExit(f"{test_path}: an utterance has no reference")
@@ -56,8 +47,8 @@ def main() -> None:
                 "NCE": quality.nce,
                 "ECE": 100 * quality.ece,
             }
-    if options.output:
-        options.output.write_text(json.dumps(rows, indent=1) + "\n")
+    if output:
+        write_json(output, rows)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from common import write_rows
+from common import write_json
 from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
@@ -222,7 +222,7 @@ def main() -> None:
             seconds, size, _ = figures["now"]
             rows[name] = {"CPU s": seconds, "MiB": size}
     if options.output:
-        write_rows(options.output, rows)
+        write_json(options.output, rows)
 
 
 if __name__ == "__main__":

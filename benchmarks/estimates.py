@@ -11,12 +11,12 @@ per system; on the line, the estimate is the WER. FILE gets the lines, as JSON.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from common import write_json
 
 import rescore
 from rescore.asr.agreement import Agreement
@@ -96,8 +96,7 @@ def main() -> None:
         pairs = [(point.value, point.estimate) for point in own]
         series.append(Series(name, pairs))
     if options.output:
-        content = [asdict(point) for point in every]
-        options.output.write_text(json.dumps(content, indent=1) + "\n")
+        write_json(options.output, every)
     if not options.figure:
         return
     rates = [rate for one in series for rate, _ in one.points]

@@ -12,20 +12,17 @@ pass that no hypothesis has right. FILE gets the rows as JSON.
 
 from __future__ import annotations
 
-import argparse
-import json
-from pathlib import Path
-
 import numpy as np
 import numpy.typing as npt
+from common import sets_of_dev_and_test, write_json
 
 import rescore
 from rescore import pipeline
 from rescore.config import RunConfig
 from rescore.deciding import Decided
 from rescore.metrics import Normaliser
-from rescore.metrics.alignment import align
 from rescore.reports.analysis import Outlook, outlook
+from rescore.reports.word_errors import without_insertions, word_pairs
 
 FOLDS = 5
 
@@ -86,27 +83,20 @@ def absent(words: Normaliser, decided: Decided) -> float:
 
 def right(words: Normaliser, reference: str, text: str) -> npt.NDArray[np.bool_]:
     """Return whether a text has each word of the reference in its place (words,)."""
-    pairs = align(*words.pair([reference], text))
-    flags = [word == heard for word, heard in pairs if word is not None]
+    pairs = without_insertions(word_pairs(words, reference, text))
+    flags = [word == heard for word, heard in pairs]
     return np.array(flags, dtype=bool)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("sets", nargs="+", metavar="NAME=DEV,TEST")
-    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
-    options = parser.parse_args()
+    sets, output = sets_of_dev_and_test(__doc__)
     rows = {}
-    for given in options.sets:
-        name, _, paths = given.partition("=")
-        dev_path, test_path = paths.split(",")
+    for name, (dev_path, test_path) in sets.items():
         rows[name] = gains(dev_path, test_path)
         shown = [f"{column} {figure:.2f}" for column, figure in rows[name].items()]
         print(f"{name}: {', '.join(shown)}", flush=True)
-    if options.output:
-        options.output.write_text(json.dumps(rows, indent=1) + "\n")
+    if output:
+        write_json(output, rows)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from common import (
     cpu_seconds,
     is_missing,
     seconds_per_call,
-    write_rows,
+    write_json,
 )
 
 from rescore.lms import Question
@@ -63,7 +63,7 @@ def main() -> None:
         rows["rescore and eflomal"] = agreement(judges["rescore"], judges["eflomal"])
     print(markdown(cells_of_figures(rows)))
     if options.output:
-        write_rows(options.output, rows)
+        write_json(options.output, rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from common import is_missing, write_rows
+from common import is_missing, write_json
 
 from rescore import formats
 from rescore.dataset import Dataset
@@ -90,7 +90,7 @@ def main() -> None:
             print(row, flush=True)
             figures[f"{name}, {size:,} hypotheses"] = measured
     if options.output:
-        write_rows(options.output, figures)
+        write_json(options.output, figures)
 
 
 def utilities() -> list[tuple[str, Metric, Any]]:

@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 import speed
 import torch
-from common import cells_of_figures, cpu_seconds, write_rows
+from common import cells_of_figures, cpu_seconds, write_json
 
 import rescore
 from rescore.lms import without_context
@@ -73,7 +73,7 @@ def main(
         f" for products of bfloat16\n\n{markdown(cells_of_figures(rows))}"
     )
     if output:
-        write_rows(output, rows)
+        write_json(output, rows)
 
 
 def _rates(nbest: str, lm: str, hypotheses: int, repeats: int) -> dict[str, float]:

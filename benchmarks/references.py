@@ -35,8 +35,8 @@ from agreement import (
     arguments,
     read_set,
     subsets,
-    write_json,
 )
+from common import write_json
 
 import rescore
 from rescore.asr.agreement import without_majority
@@ -200,7 +200,7 @@ def main() -> None:
     result = needed(name, figures)
     print(text(cells(result)))
     if options.output:
-        write_json(result, options.output)
+        write_json(options.output, result)
 
 
 if __name__ == "__main__":

@@ -18,10 +18,11 @@ FILE gets the numbers as JSON. The lexicon is that of `tta`, if no other one is 
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
+
+from common import write_json
 
 import rescore
 from rescore.asr.features import EDITS, RESPELLED
@@ -30,9 +31,9 @@ from rescore.columns import FIRST_PASS
 from rescore.dataset import Dataset
 from rescore.deciding import first_pass
 from rescore.lms.lexicon import Lexicon, spelled
-from rescore.metrics.alignment import align
 from rescore.metrics.normalise import Normaliser
 from rescore.nbest import Hypothesis, NbestList
+from rescore.reports.word_errors import without_insertions, word_pairs
 
 COUNTS = ("misspelled", "repaired", "respelled", "better", "worse", "another error")
 NORMALISER = Normaliser()
@@ -68,19 +69,15 @@ def _of_first_pass(
     """Return how many misspelled words a list has, and how many are repaired."""
     reference = NORMALISER.closest(nbest.references, before)
     found: Counter[str] = Counter()
-    for (word, heard), (_, chosen) in zip(
-        _by_reference(reference, before), _by_reference(reference, after), strict=True
-    ):
+    in_before, in_after = (
+        without_insertions(word_pairs(NORMALISER, reference, text))
+        for text in (before, after)
+    )
+    for (word, heard), (_, chosen) in zip(in_before, in_after, strict=True):
         if heard and spelled(heard) and heard not in lexicon and word in lexicon:
             found["misspelled"] += 1
             found["repaired"] += chosen == word
     return found
-
-
-def _by_reference(reference: str, text: str) -> list[tuple[str, str | None]]:
-    """Return the words of a reference, each with the word of a text in its place."""
-    pairs = align(*NORMALISER.pair([reference], text))
-    return [(word, heard) for word, heard in pairs if word is not None]
 
 
 def _of_respelling(nbest: NbestList, chosen: Hypothesis) -> Counter[str]:
@@ -103,8 +100,8 @@ def _of_respelling(nbest: NbestList, chosen: Hypothesis) -> Counter[str]:
 
 def _by_word(reference: str, text: str) -> list[tuple[str, bool]]:
     """Return the words of a text, each with whether it is right."""
-    pairs = align(*NORMALISER.pair([reference], text))
-    return [(heard, word == heard) for word, heard in pairs if heard is not None]
+    pairs = word_pairs(NORMALISER, reference, text)
+    return [(heard, word == heard) for word, heard in pairs if heard]
 
 
 def _original(nbest: NbestList, respelled: Hypothesis) -> Hypothesis:
@@ -142,7 +139,7 @@ def main() -> None:
         shown = ", ".join(f"{key} {number:,}" for key, number in rows[name].items())
         print(f"{name}: {shown}", flush=True)
     if options.output:
-        options.output.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        write_json(options.output, rows)
 
 
 if __name__ == "__main__":

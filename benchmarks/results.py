@@ -42,7 +42,7 @@ from typing import Any
 import others
 from agreement import Compared
 from agreement import cells as cells_of_subsets
-from common import ROOT, cells_of_figures
+from common import ROOT, cells_of_figures, write_json
 from estimates import Point
 from estimates import cells as cells_of_points
 from references import Needed
@@ -285,8 +285,7 @@ def keep(figures: Any, file: Path) -> None:
         if without_nulls(old) == without_nulls(figures):
             return
     file.parent.mkdir(exist_ok=True)
-    shown = json.dumps(figures, indent=1, ensure_ascii=False)
-    file.write_text(shown + "\n", encoding="utf-8")
+    write_json(file, figures)
 
 
 def run(page: Path, data: Path, work: Path) -> None:

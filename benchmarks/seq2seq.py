@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 import transformers
-from common import write_rows
+from common import write_json
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from rescore.lms import Question, load
@@ -123,7 +123,7 @@ def main() -> None:
                 "ratio of pairs": by_pair / own,
             }
     if options.output:
-        write_rows(options.output, rows)
+        write_json(options.output, rows)
 
 
 def sample(size: int, chance: random.Random) -> tuple[str, list[str]]:

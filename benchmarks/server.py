@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 import speed
-from common import cells_of_figures, write_rows
+from common import cells_of_figures, write_json
 
 import rescore
 from rescore.reports.markup import markdown
@@ -52,7 +52,7 @@ def main() -> None:
             }
     print(f"{speed.described(texts)}\n\n{markdown(cells_of_figures(rows))}")
     if options.output:
-        write_rows(options.output, rows)
+        write_json(options.output, rows)
 
 
 if __name__ == "__main__":

@@ -43,8 +43,8 @@ from agreement import (
     arguments,
     read_set,
     subsets,
-    write_json,
 )
+from common import write_json
 
 from rescore.asr.systems import combined
 from rescore.metrics.significance import SEED
@@ -252,7 +252,7 @@ def main() -> None:
         f" the interval is above 0 in {result.worse_above} of these"
     )
     if options.output:
-        write_json([result], options.output)
+        write_json(options.output, [result])
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from agreement import Systems, arguments, read_set, write_json
+from agreement import Systems, arguments, read_set
+from common import write_json
 
 from rescore import pipeline
 from rescore.asr.mixture import system_texts
@@ -162,7 +163,7 @@ def main() -> None:
     result = tuned(name, draws)
     print(text(cells([result])))
     if options.output:
-        write_json([result], options.output)
+        write_json(options.output, [result])
 
 
 if __name__ == "__main__":

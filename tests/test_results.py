@@ -507,7 +507,7 @@ def test_votes_on_random_subsets_have_a_table(
     monkeypatch.setattr(results, "FIGURES", tmp_path)
     script = importlib.import_module(module)
     name, *values = row
-    script.write_json([getattr(script, name)(*values)], tmp_path / "one.json")
+    script.write_json(tmp_path / "one.json", [getattr(script, name)(*values)])
     head, _, *rows = results.table(["one.json", "one.json"]).splitlines()
     assert rows == [shown, shown]
     assert head.count("|") == shown.count("|")
@@ -524,7 +524,7 @@ def test_rules_of_several_sets_stand_side_by_side(
         rules.append(script.Rule("everywhere", 200, 4.87 + number, 34, 8))
         files.append(f"{name}.json")
         one = script.Sureness(name, 200, 71, 34, 30, rules)
-        script.write_json([one], tmp_path / files[-1])
+        script.write_json(tmp_path / files[-1], [one])
     assert results.table(files).splitlines() == [
         "| votes by agreement are taken | calls | lines |",
         "| --- | ---: | ---: |",

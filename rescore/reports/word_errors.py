@@ -67,8 +67,8 @@ def confused(
         # Both outputs are compared with the reference in which the wrong output has the
         # fewest errors.
         reference = normaliser.closest(nbest.references, wrong_text)
-        in_wrong = _without_insertions(_aligned(normaliser, reference, wrong_text))
-        in_right = _without_insertions(_aligned(normaliser, reference, right_text))
+        in_wrong = without_insertions(word_pairs(normaliser, reference, wrong_text))
+        in_right = without_insertions(word_pairs(normaliser, reference, right_text))
         for (word, wrong_word), (_, right_word) in zip(in_wrong, in_right, strict=True):
             if wrong_word != word and right_word == word:
                 counts[word, wrong_word] += 1
@@ -92,7 +92,7 @@ def aligned(
     """
     for nbest, text in zip(lists, texts, strict=True):
         reference = normaliser.closest(nbest.references, text)
-        yield _aligned(normaliser, reference, text)
+        yield word_pairs(normaliser, reference, text)
 
 
 def word_errors(alignments: Iterable[WordPairs]) -> Counter[tuple[str, str]]:
@@ -121,7 +121,7 @@ def most_errors(lists: Dataset, alignments: Iterable[WordPairs]) -> list[WithErr
     utterances = []
     for nbest, pairs in zip(lists, alignments, strict=True):
         errors = len(_errors_of(pairs))
-        words = len(_without_insertions(pairs))
+        words = len(without_insertions(pairs))
         if errors:
             utterances.append(WithErrors(nbest.id, errors, words))
     utterances.sort(key=lambda utterance: -utterance.errors)
@@ -133,7 +133,7 @@ def _errors_of(pairs: WordPairs) -> WordPairs:
     return [(word, heard) for word, heard in pairs if word != heard]
 
 
-def _aligned(normaliser: Normaliser, reference: str, output: str) -> WordPairs:
+def word_pairs(normaliser: Normaliser, reference: str, output: str) -> WordPairs:
     """Return the words of a reference, each with the word of an output in its place; an
     empty word stands for a missing partner.
     """
@@ -141,7 +141,7 @@ def _aligned(normaliser: Normaliser, reference: str, output: str) -> WordPairs:
     return [(expected or "", word or "") for expected, word in pairs]
 
 
-def _without_insertions(pairs: WordPairs) -> WordPairs:
+def without_insertions(pairs: WordPairs) -> WordPairs:
     """Return the pairs that have a word of the reference."""
     return [pair for pair in pairs if pair[0]]
 

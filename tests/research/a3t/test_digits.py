@@ -96,8 +96,8 @@ def test_lists_are_decoded(tones: Path, ctc: Path, tmp_path: Path) -> None:
 def test_distortion_is_measured(
     tones: Path, a3t: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The distortion is below that of the mean and of the reversed text. The command
-    writes five sounds, and JSON with the printed figures.
+    """The distortion is below the distortion of the mean and of the reversed text. The
+    command writes five sounds, and JSON with the printed figures.
     """
     data = tmp_path / "data"
     shutil.copytree(tones, data)
