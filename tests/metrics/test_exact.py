@@ -258,7 +258,7 @@ def test_from_a_batch_to_a_majority_vote(
 @pytest.mark.parametrize("sizes", [(1, 1), (3, 3), (1, 5), (7, 16, 2), (17, 3)])
 def test_the_mean_of_samples_is_that_of_each_list(sizes: Sequence[int]) -> None:
     """A list counts once, for any number of samples, as in the intervals of other rows.
-    Where the samples of each list are equal, the row equals that of the first sample.
+    Where the samples of each list are equal, the row is the row of the first sample.
     """
     draw = random.Random(len(sizes))
     mixed, equal = [], []
