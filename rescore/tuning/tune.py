@@ -114,7 +114,7 @@ def tune_weights(
     tuning = tuning or Tuning.on("dev", lists)
     check_measurable(metric, lists, "weights cannot be tuned on them")
     weights = _searched(metric, lists, columns, options, tuning)
-    weights = _without_influence(metric, lists, columns, weights)
+    weights = _without_influence(metric, lists, columns, weights, options.bonuses)
     _warn_of_order(weights, lists)
     if tuning.held_out or lists.header.by_systems:
         return weights
@@ -175,19 +175,23 @@ def _without_influence(
     lists: Dataset,
     columns: Sequence[str],
     weights: Weights,
+    bonuses: Sequence[str],
 ) -> Weights:
     """Return weights on which the columns of weight 0 have no influence: the scale, the
     first pass and the other weights are those of a search without these columns.
 
     A column has an influence otherwise, even with weight 0: copies of a hypothesis
-    differ in it, a search starts elsewhere, and the scale is tuned with it. The columns
-    of expansions stay in the search, as they come with the hypotheses.
+    differ in it, a search starts elsewhere, and the scale is tuned with it. A bonus may
+    have left because a model did its work, and then the model left: so after a model
+    all bonuses are asked again. The columns of expansions stay in the search, as they
+    come with the hypotheses.
 
     Args:
         metric: The metric that is tuned for.
         lists: Lists with references.
         columns: Columns of language models.
         weights: The weights of a search with all columns.
+        bonuses: All columns of bonuses.
     """
     options = weights.tuning.options
     assert options
@@ -198,14 +202,16 @@ def _without_influence(
         return is_cost or weights.weighs(name)
 
     kept = list(filter(stays, columns))
-    bonuses = tuple(filter(stays, options.bonuses))
-    if len(kept) + len(bonuses) == len(columns) + len(options.bonuses):
+    asked = tuple(filter(stays, options.bonuses))
+    if len(kept) < len(columns):
+        asked = tuple(bonuses)
+    elif len(asked) == len(options.bonuses):
         return weights
     fewer = replace(
-        options, bonuses=bonuses, negative=tuple(filter(stays, options.negative))
+        options, bonuses=asked, negative=tuple(filter(stays, options.negative))
     )
     again = _searched(metric, lists, kept, fewer, weights.tuning, is_first=False)
-    again = _without_influence(metric, lists, kept, again)
+    again = _without_influence(metric, lists, kept, again, bonuses)
     return weights.as_without_columns(again)
 
 

@@ -96,7 +96,7 @@ class Weights(Choice):
         )
         return replace(
             self,
-            weights={name: fewer.weights.get(name, 0.0) for name in self.weights},
+            weights=dict.fromkeys(self.weights, 0.0) | fewer.weights,
             tuning=tuning,
             decision=fewer.decision,
             excluded=fewer.excluded,

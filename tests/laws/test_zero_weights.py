@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rescore import metrics
-from rescore.columns import Column, Role
+from rescore.columns import WORDS, Column, Role
 from rescore.dataset import Dataset
 from rescore.decision import Decision
 from rescore.nbest import Hypothesis, NbestList
@@ -81,3 +81,53 @@ def test_useless_columns_have_no_influence(
     assert both.excluded == alone.excluded
     assert both.value == alone.value
     assert texts == same_texts
+
+
+SHORT = 0.2
+"""Probability that a hypothesis lacks a word."""
+BIAS = 0.2
+"""What a word more costs in scores, beside an error of 1."""
+
+
+def lists_with_short_texts(seed: int) -> list[NbestList]:
+    """Return lists in which words are left out: `good` is kind to short texts, so it
+    needs the word bonus; `long` counts words, with noise.
+
+    Args:
+        seed: The seed of texts and scores.
+    """
+    random = np.random.default_rng(seed)
+    every = []
+    for number in range(120):
+        right = [str(word) for word in random.choice(list("abcdefgh"), 7)]
+        hypotheses = []
+        for place in range(5):
+            heard = []
+            wrong = 0
+            for word in right:
+                drawn = random.random()
+                wrong += drawn < SHORT + 0.1 * place
+                if drawn >= SHORT:
+                    heard.append(word if drawn >= SHORT + 0.1 * place else "z")
+            cost = wrong + BIAS * len(heard)
+            scores = {
+                "s2s": float(random.normal(-cost, 1.5)),
+                "good": float(random.normal(-2 * cost, 1.5)),
+                "long": float(random.normal(0.5 * len(heard) - 0.3 * wrong, 0.8)),
+            }
+            hypotheses.append(Hypothesis(" ".join(heard), scores))
+        every.append(NbestList(f"u{number}", hypotheses, (" ".join(right),)))
+    return every
+
+
+def test_a_model_that_leaves_takes_no_bonus_with_it() -> None:
+    some = lists_with_short_texts(seed=11)
+    metric = metrics.choose_metric("wer", some)
+    options = TuningOptions(bonuses=(WORDS,))
+    alone, both = (
+        tune_weights(metric, Dataset.of(some), columns, options)
+        for columns in (("good",), ("good", "long"))
+    )
+    assert alone.weighs(WORDS)
+    assert both.weights == alone.weights | {"long": 0.0}
+    assert both.value == alone.value
