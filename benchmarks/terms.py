@@ -25,6 +25,7 @@ from itertools import groupby
 from pathlib import Path
 
 import numpy as np
+from common import write_json
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cdist
 
@@ -386,7 +387,7 @@ def keys_compared(data: Path, out: Path) -> None:
         shares = ", ".join(f"{at} {share:.1f}" for at, share in found[name].items())
         print(f"{name}: {shares}", flush=True)
     print(f"{len(pairs)} misheard terms, {len(spans)} other spans")
-    out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    write_json(out, found)
 
 
 def case_alone(data: Path, out: Path) -> None:
@@ -443,7 +444,7 @@ def case_alone(data: Path, out: Path) -> None:
     share = 100 * total["right"] / max(1, total.total())
     print(total, f"{share:.1f} % right")
     content = found | {"all": total, "percent right": share}
-    out.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    write_json(out, content)
 
 
 def _keys() -> dict[str, Callable[[list[str]], list[str]]]:
