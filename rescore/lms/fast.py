@@ -377,16 +377,16 @@ def finish(block: Block, query: Tensor, context: Tensor) -> Tensor:
     return cast(Tensor, block.feed_forward_norm(hidden + feed_forward))
 
 
-ROWS = 4096
-"""Hidden vectors that are multiplied together: with a slice of the vocabulary they
-bound memory.
-"""
+CPU_ROWS = 2048
+"""Hidden vectors that are multiplied together on a CPU."""
 CPU_SLICE = 2048
-"""Tokens of a slice of the vocabulary on a CPU: its logits stay in the cache. Without
-slices, memory traffic costs half more.
+"""Tokens of a slice of the vocabulary on a CPU: with `CPU_ROWS` its logits stay in the
+cache. Without slices, memory traffic costs half more.
 """
+GPU_ROWS = 4096
+"""Hidden vectors that are multiplied together on a GPU."""
 GPU_SLICE = 16384
-"""Tokens of a slice of the vocabulary on a GPU."""
+"""Tokens of a slice of the vocabulary on a GPU: with `GPU_ROWS` it bounds memory."""
 
 Linear = Callable[[Tensor], Tensor]
 
@@ -415,7 +415,9 @@ class TiedSoftmax:
         """
         self._weight = weight
         self._bias = bias
-        size = CPU_SLICE if weight.device.type == "cpu" else GPU_SLICE
+        is_cpu = weight.device.type == "cpu"
+        self._rows = CPU_ROWS if is_cpu else GPU_ROWS
+        size = CPU_SLICE if is_cpu else GPU_SLICE
         self._slices: list[Linear] = []
         for start in range(0, len(weight), size):
             part = weight[start : start + size]
@@ -438,7 +440,7 @@ class TiedSoftmax:
             Log-probabilities of shape (k,), natural log, in float32.
         """
         totals = []
-        for chunk in hidden.split(ROWS):
+        for chunk in hidden.split(self._rows):
             parts = [log_sum_exp(linear(chunk)) for linear in self._slices]
             totals.append(torch.stack(parts).logsumexp(0))
         chosen = (hidden.float()[rows] * self._weight[targets].float()).sum(-1)
@@ -455,10 +457,10 @@ class TiedSoftmax:
         Returns:
             Tokens of shape (m,).
         """
-        return torch.cat([self._best(chunk) for chunk in hidden.split(ROWS)])
+        return torch.cat([self._best(chunk) for chunk in hidden.split(self._rows)])
 
     def _best(self, hidden: Tensor) -> Tensor:
-        """Return the most probable token for each of at most `ROWS` hidden vectors."""
+        """Return the most probable token for each of some hidden vectors."""
         logits = []
         tokens = []
         first = 0
