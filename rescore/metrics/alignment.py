@@ -64,6 +64,17 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[AlignedPa
     return pairs[::-1]
 
 
+def table_size(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
+    """Return the number of cells of the table that `align` makes, a byte each.
+
+    Args:
+        reference: The words of the reference.
+        hypothesis: The words of the hypothesis.
+    """
+    low, high = _diagonals(reference, hypothesis)
+    return (len(reference) + 1) * min(len(hypothesis) + 1, high - low + 1)
+
+
 def _diagonals(reference: Sequence[str], hypothesis: Sequence[str]) -> tuple[int, int]:
     """Return the least and the greatest number of words by which the beginning of the
     hypothesis is longer than the beginning of the reference that it is aligned with, in

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cpdist
 
-from rescore.metrics.alignment import GAP, SUBSTITUTION, align
+from rescore.metrics.alignment import GAP, SUBSTITUTION, align, table_size
 from rescore.metrics.alignment import substitutions as aligned_substitutions
 
 CLOSEST = np.array([(1 << 20) + 1, 1 << 20, 1 << 20])
@@ -32,9 +32,13 @@ EXCHANGED = math.lcm(GAP, SUBSTITUTION) // GAP
 """The fewest gaps that cost as much as substitutions."""
 BATCH = 1 << 14
 """Pairs whose words are numbered together, at most: a number is a character."""
-LONG = 1 << 20
-"""Cells of the table of an alignment above which two texts are aligned at once, as of
-1,000 words each: only a part of their table is made.
+LONG = 1 << 22
+"""Pairs of words above which two texts are aligned at once, as of 2,000 words each:
+only a part of their table is made.
+"""
+MOST = 1 << 27
+"""Cells of such a table, at most: 128 MiB. Longer texts are counted as short texts are,
+whose memory grows with the texts, not with their table.
 """
 LETTERS = 0x110000
 """Words that are numbered together, at most: Unicode has no more characters."""
@@ -117,6 +121,8 @@ def encoded_counts(ours: Sequence[str], theirs: Sequence[str]) -> Counts:
     our_lengths = np.array(list(map(len, ours)), dtype=np.int64)
     their_lengths = np.array(list(map(len, theirs)), dtype=np.int64)
     is_long = our_lengths * their_lengths > LONG
+    for place in np.flatnonzero(is_long).tolist():
+        is_long[place] = table_size(ours[place], theirs[place]) <= MOST
     counts = np.zeros((len(ours), 3), dtype=np.int64)
     for chosen, counted in ((is_long, _counts_of_long), (~is_long, _counts_of_short)):
         if chosen.any():
@@ -126,7 +132,9 @@ def encoded_counts(ours: Sequence[str], theirs: Sequence[str]) -> Counts:
 
 
 def _counts_of_long(ours: Sequence[str], theirs: Sequence[str]) -> Counts:
-    """Return `encoded_counts` of long texts, by their alignment."""
+    """Return `encoded_counts` of long texts, by their alignment; their tables have up
+    to `MOST` cells.
+    """
     counts = []
     for pair in zip(ours, theirs, strict=True):
         edits = [(first, second) for first, second in align(*pair) if first != second]

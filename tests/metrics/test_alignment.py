@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from rescore import decision, formats
 from rescore.decision import Choice
 from rescore.metrics import Normaliser, list_statistics
-from rescore.metrics.alignment import _diagonals, _last_steps, align
-from rescore.metrics.counting import batches, error_counts
+from rescore.metrics.alignment import _diagonals, _last_steps, align, table_size
+from rescore.metrics.counting import MOST, batches, error_counts
 from rescore.metrics.wer import ErrorRate, WordErrorRate
 from tests.conftest import ROOT, shared
 
@@ -69,10 +69,12 @@ def test_long_texts_have_the_counts_of_short_texts(
     references = [reference for reference, _ in pairs]
     hypotheses = [hypothesis for _, hypothesis in pairs]
     short = error_counts(references, hypotheses)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("rescore.metrics.counting.LONG", -1)
-        long = error_counts(references, hypotheses)
-    assert long.tolist() == short.tolist()
+    for most in (30, MOST):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("rescore.metrics.counting.LONG", -1)
+            patch.setattr("rescore.metrics.counting.MOST", most)
+            long = error_counts(references, hypotheses)
+        assert long.tolist() == short.tolist()
 
 
 def test_long_texts_that_are_alike_have_small_tables() -> None:
@@ -83,7 +85,7 @@ def test_long_texts_that_are_alike_have_small_tables() -> None:
     heard = [*words[:100], "x", *words[101:4000], *words[4010:], "y"]
     low, high = _diagonals(words, heard)
     steps = _last_steps(words, heard, low, high)
-    assert steps.shape[1] < 20
+    assert steps.size == table_size(words, heard) < 20 * 5001
     edits = [pair for pair in align(words, heard) if pair[0] != pair[1]]
     gone = [(word, None) for word in words[4000:4010]]
     assert edits == [("100", "x"), *gone, (None, "y")]
