@@ -287,17 +287,16 @@ def distances_of(
     lengths = np.zeros_like(edits)
     for row, nbest in enumerate(lists):
         texts = best_texts(nbest, systems)
-        spoken: list[Sequence[str] | None] = []
-        for text in texts:
-            spoken.append(None if text is None else list(words(text)))
+        spoken = {text: list(words(text)) for text in set(texts) if text is not None}
         for column, (i, j) in enumerate(pairs):
-            first = spoken[i]
-            second = spoken[j]
+            first = texts[i]
+            second = texts[j]
             if first is None or second is None:
                 continue
-            lengths[row, column] = (len(first) + len(second)) / 2
-            if texts[i] != texts[j]:
-                edits[row, column] = Levenshtein.distance(first, second)
+            lengths[row, column] = (len(spoken[first]) + len(spoken[second])) / 2
+            if first != second:
+                distance = Levenshtein.distance(spoken[first], spoken[second])
+                edits[row, column] = distance
     return Distances(edits, lengths)
 
 

@@ -96,7 +96,7 @@ class Recording:
         """
         word = self.words[place]
         spans = self.letters.get(place, ())
-        pieces = timed_pieces(word)
+        pieces = timed_pieces(word) if spans else [word]
         if len(pieces) != len(spans):
             return [(word, self.times[place])]
         return list(zip(pieces, spans, strict=True))

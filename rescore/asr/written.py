@@ -93,7 +93,11 @@ def pieces_of(text: str, normaliser: Normaliser) -> list[WrittenPiece]:
     lengths = [len(piece.words) for piece in alone]
     for place, end in enumerate(_ends(lengths, apart, whole), 1):
         if end is not None:
-            pieces.append(_merged(alone[begin:place], tuple(whole[last:end])))
+            words = tuple(whole[last:end])
+            if place - begin > 1 or alone[begin].words != words:
+                pieces.append(_merged(alone[begin:place], words))
+            else:
+                pieces.append(alone[begin])
             begin = place
             last = end
     return pieces

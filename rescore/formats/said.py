@@ -37,7 +37,7 @@ def said(source: Source, kind: str | None = None) -> Iterator[Segment]:
         yield from _words(every)
         return
     for segment in every:
-        yield segment._replace(text=strip_markup(segment.text, kept))
+        yield segment.with_text(strip_markup(segment.text, kept))
 
 
 def _without_tags(every: Iterable[Segment], source: Source) -> Iterator[Segment]:
@@ -47,7 +47,7 @@ def _without_tags(every: Iterable[Segment], source: Source) -> Iterator[Segment]
         if text != segment.text:
             place = segment.place or f"{source.name}: {segment.recording}"
             source.warnings.add("text", TAGS, place)
-        yield segment._replace(text=text)
+        yield segment.with_text(text)
 
 
 def _words(every: Iterable[Segment]) -> Iterator[Segment]:
@@ -76,7 +76,7 @@ def _word(word: Segment, is_among_alternatives: bool) -> Iterator[Segment]:
     if not text and is_among_alternatives:
         text = "@"
     if text:
-        yield word._replace(text=text)
+        yield word.with_text(text)
 
 
 def _is_joined(first: Segment, second: Segment) -> bool:

@@ -60,6 +60,14 @@ class Segment(NamedTuple):
         """The line, or the lines of the cue, as the file has them."""
         return f"{self.before}{self.text}{self.behind}"
 
+    def with_text(self, text: str) -> Segment:
+        """Return the segment with another text; itself if the text is the same.
+
+        Args:
+            text: The text.
+        """
+        return self if text == self.text else self._replace(text=text)
+
     def share_time(self, words: Sequence[str]) -> list[tuple[float, float]]:
         """Return the times of words that share the time of the segment by letters;
         nothing without times.
@@ -528,9 +536,12 @@ def with_alternatives(words: Iterable[Segment]) -> Iterator[list[Segment]]:
     """
     block: list[Segment] = []
     for word in words:
+        if not block and not word.mark:
+            yield [word]
+            continue
         _check_order(block, word)
         block.append(word)
-        if not block[0].mark or word.mark == "}":
+        if word.mark == "}":
             yield block
             block = []
     if block:

@@ -182,6 +182,8 @@ def strip_markup(text: str, kept: Marks = Marks.NONE) -> str:
         >>> strip_markup("<s> it &apos;s lo@@ w")
         "it 's low"
     """
+    if text.isalnum():  # as most words of a CTM
+        return text
     if Marks.SENTENCES not in kept:
         text = undo_marks(text)
     if Marks.SUBWORDS not in kept:

@@ -13,6 +13,7 @@ from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
+from rapidfuzz.distance import Levenshtein
 
 SUBSTITUTION = 4
 """Cost of a substitution, as in sclite."""
@@ -23,6 +24,10 @@ CELLS = 1 << 16
 """Cells of a row of the tables of alignments that are made together: as many as the
 cache of a core holds.
 """
+FAR = np.int32(1 << 30)
+"""More than an alignment costs."""
+_SUBSTITUTED = np.int32(SUBSTITUTION - 2 * GAP)
+_EQUAL = np.int32(-2 * GAP)
 PAIR, INSERTED, DELETED = range(3)
 """The last step of the cheapest alignment of the first words: a pair of words, or a
 word without a partner.
@@ -40,12 +45,13 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[AlignedPa
         Pairs of a word of the reference and a word of the hypothesis, in their order;
         None stands for a missing partner.
     """
-    steps = _last_steps(reference, hypothesis)
+    low, high = _diagonals(reference, hypothesis)
+    steps = _last_steps(reference, hypothesis, low, high)
     pairs: list[AlignedPair] = []
     i = len(reference)
     j = len(hypothesis)
     while i or j:
-        step = steps[i, j]
+        step = steps[i, j - max(0, i + low)]
         expected = None
         heard = None
         if step != INSERTED:
@@ -58,31 +64,76 @@ def align(reference: Sequence[str], hypothesis: Sequence[str]) -> list[AlignedPa
     return pairs[::-1]
 
 
+def table_size(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
+    """Return the number of cells of the table that `align` makes, a byte each.
+
+    Args:
+        reference: The words of the reference.
+        hypothesis: The words of the hypothesis.
+    """
+    low, high = _diagonals(reference, hypothesis)
+    return (len(reference) + 1) * min(len(hypothesis) + 1, high - low + 1)
+
+
+def _diagonals(reference: Sequence[str], hypothesis: Sequence[str]) -> tuple[int, int]:
+    """Return the least and the greatest number of words by which the beginning of the
+    hypothesis is longer than the beginning of the reference that it is aligned with, in
+    all cheapest alignments (Ukkonen 1985).
+
+    An alignment that is longer by `d` at a place has at least `|d|` gaps before it, and
+    behind it at least `|longer - d|`. The alignment with the fewest edits, which is
+    found at once, bounds the cost.
+    """
+    edits = Levenshtein.editops(reference, hypothesis)
+    changed = sum(edit.tag == "replace" for edit in edits)
+    bound = SUBSTITUTION * changed + GAP * (len(edits) - changed)
+    longer = len(hypothesis) - len(reference)
+    beyond = (bound // GAP - abs(longer)) // 2
+    return min(longer, 0) - beyond, max(longer, 0) + beyond
+
+
 def _last_steps(
-    reference: Sequence[str], hypothesis: Sequence[str]
+    reference: Sequence[str], hypothesis: Sequence[str], low: int, high: int
 ) -> npt.NDArray[np.uint8]:
     """Return the last step of the cheapest alignment for each pair of beginnings.
 
+    The steps come from a table of costs, of which a row has only the columns whose
+    diagonals are within the limits. Costs are less by the gaps of an alignment without
+    pairs: a gap costs nothing then, and a pair saves two gaps.
+
+    Args:
+        reference: The words of the reference.
+        hypothesis: The words of the hypothesis.
+        low: The least diagonal, as of `_diagonals`.
+        high: The greatest diagonal.
+
     Returns:
-        PAIR, INSERTED or DELETED, of shape (reference + 1, hypothesis + 1). A byte for
-        each step: texts of 10,000 words take 100 MB.
+        PAIR, INSERTED or DELETED, of shape (reference + 1, columns of a row): the first
+        column of row i is that of i + low words, or of none. A byte for each step:
+        texts of 10,000 words that have nothing in common take 100 MB.
     """
     numbers = {word: number for number, word in enumerate(dict.fromkeys(hypothesis))}
-    heard = np.array([numbers[word] for word in hypothesis], dtype=np.int64)
-    gaps = GAP * np.arange(len(heard) + 1)
-    steps = np.full((len(reference) + 1, len(heard) + 1), DELETED, dtype=np.uint8)
+    # A column before the table, which leads nowhere, stands before that of no words.
+    heard = np.array([-2, -2, *(numbers[word] for word in hypothesis)], dtype=np.int32)
+    costs = np.full(len(heard), FAR, dtype=np.int32)
+    costs[1 : high + 2] = 0
+    columns = min(len(heard) - 1, high - low + 1)
+    steps = np.full((len(reference) + 1, columns), DELETED, dtype=np.uint8)
     steps[0] = INSERTED
-    costs = gaps
     for row, word in enumerate(reference, 1):
-        differs = heard != numbers.get(word, -1)
-        paired = costs[:-1] + SUBSTITUTION * differs
-        costs = costs + GAP
-        np.minimum(costs[1:], paired, out=costs[1:])
-        # Insertions cost the same each: the minimum over any number of them is a
-        # running minimum of the costs without them.
-        costs = np.minimum.accumulate(costs - gaps) + gaps
-        steps[row, 1:][costs[1:] == costs[:-1] + GAP] = INSERTED
-        steps[row, 1:][costs[1:] == paired] = PAIR
+        first = max(0, row + low) + 1
+        own = slice(first, row + high + 2)
+        before = slice(first - 1, row + high + 1)
+        differs = heard[own] != numbers.get(word, -1)
+        paired = np.where(differs, _SUBSTITUTED, _EQUAL)
+        paired += costs[before][: len(paired)]
+        # Insertions cost nothing: the minimum over any number of them is a running
+        # minimum.
+        reached = np.minimum.accumulate(np.minimum(costs[own], paired))
+        costs[own] = reached
+        own_steps = steps[row, : len(reached)]
+        own_steps[1:][reached[1:] == reached[:-1]] = INSERTED
+        own_steps[reached == paired] = PAIR
     return steps
 
 
@@ -134,7 +185,7 @@ def _substitutions_together(
 ) -> npt.NDArray[np.int64]:
     """Return `substitutions` of pairs; all pairs take a row of their tables at once.
 
-    The tables hold costs, as in `_last_steps`, and the substitutions of the cheapest
+    The tables hold costs, and the substitutions of the cheapest
     alignment of the beginnings.
     """
     wanted = _letters(references, -1)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rapidfuzz.distance import Levenshtein
 from rapidfuzz.process import cpdist
 
-from rescore.metrics.alignment import GAP, SUBSTITUTION
+from rescore.metrics.alignment import GAP, SUBSTITUTION, align, table_size
 from rescore.metrics.alignment import substitutions as aligned_substitutions
 
 CLOSEST = np.array([(1 << 20) + 1, 1 << 20, 1 << 20])
@@ -32,6 +32,14 @@ EXCHANGED = math.lcm(GAP, SUBSTITUTION) // GAP
 """The fewest gaps that cost as much as substitutions."""
 BATCH = 1 << 14
 """Pairs whose words are numbered together, at most: a number is a character."""
+LONG = 1 << 22
+"""Pairs of words above which two texts are aligned at once, as of 2,000 words each:
+only a part of their table is made.
+"""
+MOST = 1 << 27
+"""Cells of such a table, at most: 128 MiB. Longer texts are counted as short texts are,
+whose memory grows with the texts, not with their table.
+"""
 LETTERS = 0x110000
 """Words that are numbered together, at most: Unicode has no more characters."""
 
@@ -103,6 +111,42 @@ def encoded(texts: Sequence[Sequence[Hashable]]) -> list[str]:
 def encoded_counts(ours: Sequence[str], theirs: Sequence[str]) -> Counts:
     """Return `error_counts` of texts that were `encoded` together.
 
+    Args:
+        ours: The encoded references.
+        theirs: The encoded hypotheses.
+
+    Returns:
+        Counts of shape (pairs, 3): substitutions, deletions and insertions.
+    """
+    our_lengths = np.array(list(map(len, ours)), dtype=np.int64)
+    their_lengths = np.array(list(map(len, theirs)), dtype=np.int64)
+    is_long = our_lengths * their_lengths > LONG
+    for place in np.flatnonzero(is_long).tolist():
+        is_long[place] = table_size(ours[place], theirs[place]) <= MOST
+    counts = np.zeros((len(ours), 3), dtype=np.int64)
+    for chosen, counted in ((is_long, _counts_of_long), (~is_long, _counts_of_short)):
+        if chosen.any():
+            some = list(compress(ours, chosen)), list(compress(theirs, chosen))
+            counts[chosen] = counted(*some)
+    return counts
+
+
+def _counts_of_long(ours: Sequence[str], theirs: Sequence[str]) -> Counts:
+    """Return `encoded_counts` of long texts, by their alignment; their tables have up
+    to `MOST` cells.
+    """
+    counts = []
+    for pair in zip(ours, theirs, strict=True):
+        edits = [(first, second) for first, second in align(*pair) if first != second]
+        deletions = sum(second is None for _, second in edits)
+        insertions = sum(first is None for first, _ in edits)
+        counts.append((len(edits) - deletions - insertions, deletions, insertions))
+    return np.array(counts)
+
+
+def _counts_of_short(ours: Sequence[str], theirs: Sequence[str]) -> Counts:
+    """Return `encoded_counts` of short texts.
+
     The cost of the cheapest alignment determines all but the number of substitutions:
     gaps cost the same, and deletions less insertions is the difference of the lengths.
     Small surcharges give the fewest and the most substitutions of the cheapest
@@ -111,13 +155,6 @@ def encoded_counts(ours: Sequence[str], theirs: Sequence[str]) -> Counts:
     The most are computed only where they can be more than the fewest: an equally cheap
     alignment with more substitutions has `EXCHANGED` fewer gaps, and an alignment has
     at least as many gaps as the lengths differ by.
-
-    Args:
-        ours: The encoded references.
-        theirs: The encoded hypotheses.
-
-    Returns:
-        Counts of shape (pairs, 3): substitutions, deletions and insertions.
     """
     our_lengths = np.array(list(map(len, ours)), dtype=np.int64)
     their_lengths = np.array(list(map(len, theirs)), dtype=np.int64)

@@ -206,8 +206,30 @@ class Figures:
         Args:
             texts: One text per list.
         """
-        rows = text_statistics(self._reporting, self.lists, texts)
-        return [ScoredText(*output) for output in zip(texts, rows, strict=True)]
+        rows: dict[int, Counts] = {}
+        if self._reporting is self.metric:
+            rows = self._known(texts)
+        new = [place for place in range(len(texts)) if place not in rows]
+        if new:
+            lists = [self.lists[place] for place in new]
+            own = [texts[place] for place in new]
+            counted = text_statistics(self._reporting, lists, own)
+            rows |= zip(new, counted, strict=True)
+        return [ScoredText(text, rows[place]) for place, text in enumerate(texts)]
+
+    def _known(self, texts: Sequence[str]) -> dict[int, Counts]:
+        """Return the statistics of the texts that their lists have, by place.
+
+        Args:
+            texts: One text per list.
+        """
+        rows = {}
+        pairs = zip(self.lists, texts, strict=True)
+        for place, (nbest, text) in enumerate(pairs):
+            every = [hypothesis.text for hypothesis in nbest.hypotheses]
+            if text in every:
+                rows[place] = self.statistics[place][every.index(text)]
+        return rows
 
     def oracle_indices(self, own: bool = False) -> list[int]:
         """Return the index of the best hypothesis of each list; the first of equally

@@ -232,6 +232,24 @@ def test_a_sample_needs_no_new_distances(rates: Sequence[float]) -> None:
         assert own.is_estimated == again.is_estimated == bool(again.estimates())
 
 
+def test_a_text_that_systems_share_is_cut_into_words_once() -> None:
+    cut: list[str] = []
+
+    def words(text: str) -> list[str]:
+        cut.append(text)
+        return text.split()
+
+    scores = {FIRST_PASS: 0.0}
+    texts = {"a": "one two", "b": "one two", "c": "one"}
+    systems = {}
+    for name, text in texts.items():
+        systems[name] = [NbestList("u", [Hypothesis(text, scores)])]
+    distances = distances_of(list(combined(systems)), "abc", words)
+    assert sorted(cut) == ["one", "one two"]
+    assert distances.edits.tolist() == [[0, 1, 1]]
+    assert distances.lengths.tolist() == [[2, 1.5, 1.5]]
+
+
 def test_an_utterance_that_a_system_lacks_does_not_count() -> None:
     whole = systems((0.05, 0.1, 0.2))
     _, before = seen(whole)

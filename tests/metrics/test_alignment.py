@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from rescore import decision, formats
 from rescore.decision import Choice
 from rescore.metrics import Normaliser, list_statistics
-from rescore.metrics.alignment import align
-from rescore.metrics.counting import batches, error_counts
+from rescore.metrics.alignment import _diagonals, _last_steps, align, table_size
+from rescore.metrics.counting import MOST, batches, error_counts
 from rescore.metrics.wer import ErrorRate, WordErrorRate
 from tests.conftest import ROOT, shared
 
@@ -59,6 +59,36 @@ def test_counts_are_those_of_the_cheapest_alignment(
         assert 4 * row[0] + 3 * row[1] + 3 * row[2] == cheapest(
             tuple(reference), tuple(hypothesis)
         )
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=8))
+def test_long_texts_have_the_counts_of_short_texts(
+    pairs: list[tuple[list[str], list[str]]],
+) -> None:
+    references = [reference for reference, _ in pairs]
+    hypotheses = [hypothesis for _, hypothesis in pairs]
+    short = error_counts(references, hypotheses)
+    for most in (30, MOST):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("rescore.metrics.counting.LONG", -1)
+            patch.setattr("rescore.metrics.counting.MOST", most)
+            long = error_counts(references, hypotheses)
+        assert long.tolist() == short.tolist()
+
+
+def test_long_texts_that_are_alike_have_small_tables() -> None:
+    """A table has a row for each word of the reference, and the columns that cheapest
+    alignments can pass.
+    """
+    words = list(map(str, range(5000)))
+    heard = [*words[:100], "x", *words[101:4000], *words[4010:], "y"]
+    low, high = _diagonals(words, heard)
+    steps = _last_steps(words, heard, low, high)
+    assert steps.size == table_size(words, heard) < 20 * 5001
+    edits = [pair for pair in align(words, heard) if pair[0] != pair[1]]
+    gone = [(word, None) for word in words[4000:4010]]
+    assert edits == [("100", "x"), *gone, (None, "y")]
 
 
 @pytest.mark.parametrize(("limit", "number"), [("BATCH", 7), ("LETTERS", 100)])

@@ -40,6 +40,7 @@ from rescore.formats.understood import tell_files
 from rescore.ids import is_piece_of
 from rescore.metrics import Metric
 from rescore.metrics.base import text_value
+from rescore.metrics.cached import remembered
 from rescore.metrics.normalise import EXACT, Normaliser
 from rescore.metrics.texts import warn_of_texts
 from rescore.nbest import NbestList
@@ -208,6 +209,7 @@ def _table(lists: Dataset, metric: Metric, words: Normaliser) -> str:
         estimates = Agreement.of(lists, systems, metric.units).estimates()
     rate = "WER" if metric.units is None else metric.name
     referred = lists.with_lists(nbest for nbest in lists if nbest.references)
+    counting = remembered(metric)  # systems share most of their texts
     head = [""]
     if referred:
         head.append(metric.name)
@@ -218,7 +220,7 @@ def _table(lists: Dataset, metric: Metric, words: Normaliser) -> str:
         row = [name]
         if referred:
             texts = system_texts(referred, name)
-            row.append(figure(text_value(metric, referred, texts)))
+            row.append(figure(text_value(counting, referred, texts)))
         if metric.words is not None:
             row += _cells(estimates.get(name))
         rows.append([*row, f"{votes[name]:.2g}"])
