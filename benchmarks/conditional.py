@@ -2,12 +2,15 @@
 docs/results/translation.md and measures it.
 
     python benchmarks/conditional.py --pairs train.de train.en \
-        --lists dev.generate.txt --out conditional ROW...
-    python benchmarks/conditional.py --out conditional
+        --lists dev.generate.txt --out conditional ROW... [-o FILE]
+    python benchmarks/conditional.py --out conditional [-o FILE]
 
 All networks have the size below, one vocabulary of both languages, and the same number
 of updates; lists are every third one. A network that is there is measured anew, not
-trained anew. Without a ROW the table of those that are there is printed.
+trained anew. Without a ROW the table of those that are there is printed. FILE gets
+its figures as JSON. `repeats %` is the share of pairs of words that stand before in
+their text, of the texts with the highest score; `speed` is hypotheses per second of
+processor time.
 """
 
 from __future__ import annotations
@@ -16,12 +19,17 @@ import argparse
 import json
 import math
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
+from common import cells_of_figures, write_json
 from objectives import check_rows, of_training, run
 
 from rescore import formats
+from rescore.dataset import Dataset
+from rescore.deciding import first_pass
 from rescore.lms import Question, load
 from rescore.lms.config import NetworkConfig
 from rescore.nbest import NbestList
@@ -68,17 +76,6 @@ ROWS = {
         "unified", "unified-both", "bi:channel:", train=("--reading", "bi:source")
     ),
 }
-HEAD = [
-    "",
-    "loss",
-    "PPL a word",
-    "BLEU alone",
-    "BLEU",
-    "chrF",
-    "p",
-    "hyp/s",
-    "parameters",
-]
 
 
 class Experiment:
@@ -140,7 +137,8 @@ class Experiment:
             "chrf",
         ]
         run(*ranked, "--folds", "5", "--report", self._file(name, "bleu"))
-        run(*ranked, "--weight", "1", "--report", self._file(name, "alone"))
+        alone = ["--report", self._file(name, "alone"), "--best", self._chosen(name)]
+        run(*ranked, "--weight", "1", *alone)
         self._file(name, "text").write_text(
             json.dumps(self._measured(lm)) + "\n", encoding="utf-8"
         )
@@ -168,34 +166,79 @@ class Experiment:
     def _file(self, name: str, what: str) -> Path:
         return self.out / f"{name.replace(', ', '-').replace(':', '-')}.{what}.json"
 
-    def cells(self, name: str) -> list[str] | None:
-        """A row of the table, if it was measured."""
-        if not self._file(name, "text").exists():
-            return None
-        text, ranked, alone = (
-            json.loads(self._file(name, what).read_text())
-            for what in ("text", "bleu", "alone")
-        )
-        bleu, chrf = ranked["metrics"]
-        p = bleu["p_value"]
-        cells = [
-            "",
-            f"{text['by_word']:,.0f}",
-            f"{alone['metrics'][0]['reranked']:.2f}",
-        ]
-        cells += [
-            f"{bleu['reranked']:.2f}",
-            f"{chrf['reranked']:.2f}",
-            "" if p is None else f"{p:.4f}",
-            f"{text['rate']:,.0f}",
-            "",
-        ]
+    def _chosen(self, name: str) -> Path:
+        """The file of the texts that a score alone chooses, a line each."""
+        return self._file(name, "chosen").with_suffix(".txt")
+
+    def rows(self) -> dict[str, dict[str, float]]:
+        """Return the figures by column, by row: of the lists and of the rows that were
+        measured.
+        """
+        measured = {
+            name: self._figures(name)
+            for name in ROWS
+            if self._file(name, "text").exists()
+        }
+        if not measured:
+            return {}
+        return self._of_lists(next(iter(measured))) | measured
+
+    def _of_lists(self, name: str) -> dict[str, dict[str, float]]:
+        """Return the rows of the lists, by the name of a row that was measured."""
+        lists = Dataset.of(formats.read([str(self.lists)]))
+        bleu, chrf = self._metrics(name, "bleu")
+        return {
+            "first pass": {
+                "BLEU alone": bleu["first_pass"],
+                "repeats %": repeats(first_pass(lists).texts),
+                "BLEU": bleu["first_pass"],
+                "chrF": chrf["first_pass"],
+            },
+            "oracle": {"BLEU": bleu["oracle"], "chrF": chrf["oracle"]},
+            "references": {
+                "repeats %": repeats(nbest.references[0] for nbest in lists)
+            },
+        }
+
+    def _figures(self, name: str) -> dict[str, float]:
+        """Return the figures of a row that was measured, by column."""
+        bleu, chrf = self._metrics(name, "bleu")
+        alone, _ = self._metrics(name, "alone")
+        text = json.loads(self._file(name, "text").read_text())
+        chosen = self._chosen(name).read_text(encoding="utf-8")
+        figures = {
+            "BLEU alone": alone["reranked"],
+            "repeats %": repeats(chosen.splitlines()),
+            "BLEU": bleu["reranked"],
+            "chrF": chrf["reranked"],
+        }
+        if bleu["p_value"] is not None:
+            figures["p"] = bleu["p_value"]
+        figures |= {"PPL a word": text["by_word"], "speed": text["rate"]}
         row = ROWS[name]
-        reading = row.reading.removesuffix(":")
-        loss, _, parameters = of_training(self.out / row.network, reading)
-        cells[0] = loss
-        cells[-1] = parameters
-        return [name, *cells]
+        trained = of_training(self.out / row.network, row.reading.removesuffix(":"))
+        if trained:
+            figures |= {"loss": trained.loss, "parameters": trained.parameters}
+        return figures
+
+    def _metrics(self, name: str, what: str) -> list[dict[str, float]]:
+        """Return BLEU and chrF of a results file of a row."""
+        results = json.loads(self._file(name, what).read_text())
+        metrics: list[dict[str, float]] = results["metrics"]
+        return metrics
+
+
+def repeats(texts: Iterable[str]) -> float:
+    """Return the share of pairs of neighbouring words that stand before in their text,
+    in percent.
+    """
+    pairs = repeated = 0
+    for text in texts:
+        words = text.split()
+        of_text = list(pairwise(words))
+        pairs += len(of_text)
+        repeated += len(of_text) - len(set(of_text))
+    return 100 * repeated / max(pairs, 1)
 
 
 def _questions(nbest: NbestList) -> list[Question]:
@@ -219,15 +262,19 @@ def main() -> None:
     )
     parser.add_argument("--lists", action="append")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE")
     options = parser.parse_args()
     check_rows(parser, options, ROWS, "pairs", "lists")
     experiment = Experiment(options.out)
     if options.rows:
         experiment.prepare(options.pairs, options.lists)
-    else:
-        print(markdown([HEAD, *filter(None, map(experiment.cells, ROWS))]))
     for name in options.rows:
         experiment.make(name, options.pairs, options.updates)
+    rows = experiment.rows()
+    if not options.rows:
+        print(markdown(cells_of_figures(rows)))
+    if options.output:
+        write_json(options.output, rows)
 
 
 if __name__ == "__main__":

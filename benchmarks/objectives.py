@@ -172,7 +172,11 @@ class Experiment:
         words = self._of_words(name) if ROWS[name].predicts else ["", ""]
         reading = ROWS[name].options.partition(":")[0]
         folder = self.out / self._folder(name)
-        loss, order, parameters = of_training(folder, reading)
+        loss = order = parameters = ""
+        if trained := of_training(folder, reading):
+            loss = f"{trained.loss:.3f}"
+            order = ", ".join(f"{100 * each:.1f}" for each in trained.orders)
+            parameters = f"{trained.parameters:,}"
         reranked = f"{wer['metrics'][0]['reranked']:.2f}"
         return [name, loss, *words, reranked, order, parameters]
 
@@ -260,17 +264,27 @@ def words(scored: dict[str, Any]) -> Iterator[tuple[str, float]]:
         yield word, log_prob
 
 
-def of_training(folder: Path, reading: str) -> tuple[str, str, str]:
-    """The validation loss of a network's own task, the accuracy of the order of
-    sentences and the number of parameters; empty for what is none.
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What the training of a network tells."""
+
+    loss: float
+    """The loss per token of held-out text, in the network's own task."""
+    orders: tuple[float, ...]
+    """The share of pairs of sentences whose order is told right, for each such task."""
+    parameters: int
+
+
+def of_training(folder: Path, reading: str) -> Trained | None:
+    """Return what the training of a network tells; None if no network was trained.
 
     Args:
-        folder: The network's folder.
-        reading: The task whose loss it is, of a network that has several.
+        folder: The folder of a model.
+        reading: The task whose loss is told, of a network that has several.
     """
     state = folder / "training.safetensors"
     if not state.exists():
-        return "", "", ""
+        return None
     with safe_open(state, "np") as file:
         progress = json.loads(file.metadata()["progress"])
         shapes = [
@@ -280,8 +294,8 @@ def of_training(folder: Path, reading: str) -> tuple[str, str, str]:
         ]
     losses = progress["losses"]
     loss = losses.get(reading, next(iter(losses.values())))
-    orders = [f"{100 * value:.1f}" for value in progress["accuracies"].values()]
-    return f"{loss:.3f}", ", ".join(orders), f"{sum(map(math.prod, shapes)):,}"
+    orders = tuple(progress["accuracies"].values())
+    return Trained(loss, orders, sum(map(math.prod, shapes)))
 
 
 def check_rows(

@@ -43,7 +43,7 @@ RUNS = {
     "conditional.py": [
         "--pairs source.txt target.txt --lists pairs.jsonl --updates 2"
         " --out conditional tta",
-        "--out conditional",
+        "--out conditional -o conditional.json",
     ],
     "confidences.py": ["made=lists.json,lists.json -o confidences.json"],
     "deep.py": [

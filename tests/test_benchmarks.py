@@ -22,7 +22,7 @@ BENCHMARKS = ROOT / "benchmarks"
 def load(monkeypatch: pytest.MonkeyPatch) -> object:
     """Imports a module of benchmarks/ for one test."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    for name in ("common", "models", "respelled", "smoke"):
+    for name in ("common", "conditional", "models", "objectives", "respelled", "smoke"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return importlib.import_module
 
@@ -105,3 +105,20 @@ def test_respelled_words_are_counted_by_what_became_of_them(
     lexicon = Lexicon({"an": 9, "at": 8, "owl": 7, "owls": 4, "hoots": 3}, 31)
     found = respelled.counts([nbest], lexicon)
     assert found == dict.fromkeys(respelled.COUNTS, 0) | {"misspelled": 1} | expected
+
+
+@pytest.mark.parametrize(
+    ("texts", "expected"),
+    [
+        ([], 0.0),
+        (["owl"], 0.0),
+        (["an owl hoots", "an owl hoots"], 0.0),
+        (["an owl an owl", "it hoots"], 25.0),
+        (["owl owl owl owl"], 100 * 2 / 3),
+    ],
+)
+def test_repeated_pairs_of_words_count_within_a_text(
+    load: object, texts: list[str], expected: float
+) -> None:
+    conditional = load("conditional")  # type: ignore[operator]
+    assert conditional.repeats(texts) == pytest.approx(expected)
