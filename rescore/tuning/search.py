@@ -216,8 +216,9 @@ def without_useless(
     stays if the best weights of all columns are significantly better than the best
     weights without it and without the columns that left before; so nothing significant
     is lost step by step. If all columns together do not gain, the best of the models
-    that gain alone stays: a useless model hides no useful one. The gains that are
-    demanded grow with the number of columns (`errors_of_sum`, `errors_of_best`).
+    that gain alone stays, or of the bonuses without a model: a useless column hides no
+    useful one. The gains that are demanded grow with the number of columns
+    (`errors_of_sum`, `errors_of_best`).
 
     Args:
         best: The optimum over all columns.
