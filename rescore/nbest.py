@@ -1,6 +1,4 @@
-"""N-best lists of hypotheses, with a score in each column and the record of each
-column.
-"""
+"""N-best lists of hypotheses: scores in columns, and the record of each column."""
 
 from __future__ import annotations
 
@@ -649,16 +647,17 @@ CONTENT = "2"
 
 def content_key(nbest: NbestList) -> str:
     """Return a key that sorts lists by their content alone, not by their id or their
-    place in the file. Samples and folds are drawn in this order. Double blanks, which
-    no metric counts, do not change it.
+    place in the file. Samples and folds are drawn in this order. New hypotheses do not
+    change it, nor do double blanks, which no metric counts.
 
     The references and the source come first, so that the outputs of several systems for
     the same utterances have one order.
     """
+    own = [nbest.hypotheses[index] for index in own_indices(nbest)]
     source = None if nbest.source is None else _with_single_blanks(nbest.source)
     references = [_with_single_blanks(text) for text in nbest.references]
     rows = []
-    for text, *scores in _rows(nbest, ()):
+    for text, *scores in _rows(replace(nbest, hypotheses=own), ()):
         rows.append([_with_single_blanks(text), *scores])
     return _digest([references, source]) + _digest(sorted(rows))
 

@@ -216,8 +216,9 @@ def without_useless(
     stays if the best weights of all columns are significantly better than the best
     weights without it and without the columns that left before; so nothing significant
     is lost step by step. If all columns together do not gain, the best of the models
-    that gain alone stays: a useless model hides no useful one. The gains that are
-    demanded grow with the number of columns (`errors_of_sum`, `errors_of_best`).
+    that gain alone stays, or of the bonuses without a model: a useless column hides no
+    useful one. The gains that are demanded grow with the number of columns
+    (`errors_of_sum`, `errors_of_best`).
 
     Args:
         best: The optimum over all columns.
@@ -255,18 +256,19 @@ def _best_alone(
     best: Optimum, columns: Collection[str], again: Callable[[TuningObjective], Optimum]
 ) -> Optimum:
     """Return the best optimum with a single model that gains; if none gains, `best`
-    with a record of the model that came closest.
+    with a record of the model that came closest. Without a model, bonuses are tried.
 
     Args: as in `without_useless`.
     """
     objective = best.objective
     free = _free_columns(objective)
     first_pass = objective.columns[0]
-    models = [name for name in objective.columns[1:] if name not in free]
-    errors = errors_of_best(len(models))
+    others = objective.columns[1:]
+    models = [name for name in others if name not in free]
+    errors = errors_of_best(len(models or others))
     gaining = []
     tried = []
-    for name in paced(models, "models alone: %d of %d searches"):
+    for name in paced(models or others, "columns alone: %d of %d searches"):
         if name not in columns:
             continue
         single = again(objective.over([first_pass, name]))
@@ -281,7 +283,7 @@ def _best_alone(
     if gaining:
         return max(gaining, key=lambda optimum: objective.sign * optimum.value)
     closest = max(tried, key=lambda model: model.gained_errors, default=None)
-    return best._replace(tried_alone=closest)
+    return best._replace(tried_alone=closest if models else None)
 
 
 def _least_useful(

@@ -131,3 +131,21 @@ def test_a_model_that_leaves_takes_no_bonus_with_it() -> None:
     assert alone.weighs(WORDS)
     assert both.weights == alone.weights | {"long": 0.0}
     assert both.value == alone.value
+
+
+@pytest.mark.parametrize("seed", [3, 5, 7])
+def test_a_useless_bonus_hides_no_useful_one(seed: int) -> None:
+    """Both together need a larger gain than the useful one alone."""
+    some = lists_with_short_texts(seed)[:60]
+    random = np.random.default_rng(seed)
+    for nbest in some:
+        for hypothesis in nbest.hypotheses:
+            hypothesis.scores["useless"] = float(random.normal())
+    metric = metrics.choose_metric("wer", some)
+    alone, both = (
+        tune_weights(metric, Dataset.of(some), (), TuningOptions(bonuses=bonuses))
+        for bonuses in ((WORDS,), (WORDS, "useless"))
+    )
+    assert alone.weighs(WORDS)
+    assert both.weights == alone.weights | {"useless": 0.0}
+    assert both.value == alone.value

@@ -15,6 +15,7 @@ import pytest
 
 from rescore import formats
 from rescore.asr.confidence import calibrate, networks
+from rescore.asr.features import EDITS, RESPELLED
 from rescore.asr.systems import combined
 from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
@@ -32,14 +33,24 @@ from tests.conftest import Run, fewer_samples
 WER = ErrorRate()
 
 
-def noisy(seed: int = 0, number: int = 40, unit: float = 1.0) -> list[NbestList]:
+def noisy(
+    seed: int = 0, number: int = 40, unit: float = 1.0, spoken: str = ""
+) -> list[NbestList]:
     """Lists of texts that agree with the reference more or less, with two columns that
     know a little of it.
+
+    Args:
+        seed: The seed of texts and scores.
+        number: Number of lists.
+        unit: The unit of the scores.
+        spoken: Six letters, the reference of all lists; empty for random references.
     """
     random = np.random.default_rng(seed)
     lists = []
     for index in range(number):
         reference = random.choice(list("abcdef"), 6)
+        if spoken:
+            reference = np.array(list(spoken))
         hypotheses = []
         for _ in range(6):
             wrong = random.random(6) < 0.3
@@ -191,6 +202,30 @@ def test_double_blanks_draw_the_same_samples_and_folds() -> None:
     keys = [content_key(nbest) for nbest in lists]
     assert [content_key(nbest) for nbest in spaced] == keys
     assert len(set(keys)) == len(lists)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_new_hypotheses_that_may_not_win_change_no_weight(seed: int) -> None:
+    """Of lists with equal references, too, which their hypotheses alone put in order
+    for the samples.
+    """
+    same = noisy(seed, 120, spoken="abcdef")
+    respelled = []
+    for number, nbest in enumerate(same):
+        own = [
+            replace(hypothesis, scores=hypothesis.scores | {EDITS: 0.0})
+            for hypothesis in nbest.hypotheses
+        ]
+        wrong = replace(own[0], text=f"x{number} y z", origin=RESPELLED)
+        wrong.scores[EDITS] = 1.0
+        respelled.append(replace(nbest, hypotheses=[*own, wrong]))
+    without = tune_weights(WER, Dataset.of(same), ["x", "a"])
+    weights = tune_weights(
+        WER, Dataset.of(respelled), ["x", "a"], TuningOptions(bonuses=(EDITS,))
+    )
+    assert weights.excluded == {RESPELLED}
+    assert weights.weights == without.weights
+    assert without.weighs("x")
 
 
 @pytest.mark.parametrize("rule", ["mbr", "rover"])
