@@ -7,7 +7,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -114,7 +114,8 @@ def tune_weights(
     tuning = tuning or Tuning.on("dev", lists)
     check_measurable(metric, lists, "weights cannot be tuned on them")
     weights = _searched(metric, lists, columns, options, tuning)
-    weights = _without_influence(metric, lists, columns, weights, options.bonuses)
+    asked = _Asked(tuple(columns), options.bonuses, options.negative)
+    weights = _without_influence(metric, lists, columns, weights, asked)
     _warn_of_order(weights, lists)
     if tuning.held_out or lists.header.by_systems:
         return weights
@@ -170,28 +171,38 @@ def _searched(
     return tune(metric, lists, options, fitted, has_columns, level, is_first)
 
 
+class _Asked(NamedTuple):
+    """What the first search for weights is asked for."""
+
+    columns: tuple[str, ...]
+    """Columns of language models."""
+    bonuses: tuple[str, ...]
+    negative: tuple[str, ...]
+    """Those of the columns whose weights have no bounds."""
+
+
 def _without_influence(
     metric: Metric,
     lists: Dataset,
     columns: Sequence[str],
     weights: Weights,
-    bonuses: Sequence[str],
+    asked: _Asked,
 ) -> Weights:
     """Return weights on which the columns of weight 0 have no influence: the scale, the
     first pass and the other weights are those of a search without these columns.
 
     A column has an influence otherwise, even with weight 0: copies of a hypothesis
     differ in it, a search starts elsewhere, and the scale is tuned with it. A bonus may
-    have left because a model did its work, and then the model left: so after a model
-    all bonuses are asked again. The columns of expansions stay in the search, as they
-    come with the hypotheses.
+    have left because a model did its work, and then the model left: so after a column
+    all bonuses are asked again, and after a model all columns without bounds, too. The
+    columns of expansions stay in the search, as they come with the hypotheses.
 
     Args:
         metric: The metric that is tuned for.
         lists: Lists with references.
         columns: Columns of language models.
-        weights: The weights of a search with all columns.
-        bonuses: All columns of bonuses.
+        weights: The weights of a search with these columns.
+        asked: What the first search was asked for.
     """
     options = weights.tuning.options
     assert options
@@ -202,16 +213,19 @@ def _without_influence(
         return is_cost or weights.weighs(name)
 
     kept = list(filter(stays, columns))
-    asked = tuple(filter(stays, options.bonuses))
-    if len(kept) < len(columns):
-        asked = tuple(bonuses)
-    elif len(asked) == len(options.bonuses):
+    lost = set(columns).difference(kept)
+    bonuses = tuple(filter(stays, options.bonuses))
+    negative = tuple(filter(stays, options.negative))
+    if not lost and len(bonuses) == len(options.bonuses):
         return weights
-    fewer = replace(
-        options, bonuses=asked, negative=tuple(filter(stays, options.negative))
-    )
+    if lost:
+        bonuses = asked.bonuses
+    if not lost.issubset(options.negative):  # a model
+        negative = asked.negative
+        kept = [name for name in asked.columns if name in kept or name in negative]
+    fewer = replace(options, bonuses=bonuses, negative=negative)
     again = _searched(metric, lists, kept, fewer, weights.tuning, is_first=False)
-    again = _without_influence(metric, lists, kept, again, bonuses)
+    again = _without_influence(metric, lists, kept, again, asked)
     return weights.as_without_columns(again)
 
 

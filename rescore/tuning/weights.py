@@ -89,10 +89,12 @@ class Weights(Choice):
         Args:
             fewer: The result of this search.
         """
+        has_weight = any(map(fewer.weighs, fewer.tuned_columns))
         tuning = replace(
             self.tuning,
             value=fewer.tuning.value,
             first_pass=fewer.tuning.first_pass,
+            unproven=None if has_weight else self.tuning.unproven,
         )
         return replace(
             self,

@@ -120,17 +120,48 @@ def lists_with_short_texts(seed: int) -> list[NbestList]:
     return every
 
 
-def test_a_model_that_leaves_takes_no_bonus_with_it() -> None:
+@pytest.mark.parametrize(
+    ("free", "options"),
+    [
+        ((), TuningOptions(bonuses=(WORDS,))),
+        (("part",), TuningOptions(negative=("part",))),
+    ],
+)
+def test_a_model_that_leaves_takes_no_weight_without_bounds_with_it(
+    free: tuple[str, ...], options: TuningOptions
+) -> None:
+    """Be it a bonus, or a column such as a part of the toolkit's score."""
     some = lists_with_short_texts(seed=11)
+    for nbest in some:
+        for hypothesis in nbest.hypotheses:
+            hypothesis.scores["part"] = float(len(hypothesis.text.split()))
     metric = metrics.choose_metric("wer", some)
-    options = TuningOptions(bonuses=(WORDS,))
     alone, both = (
         tune_weights(metric, Dataset.of(some), columns, options)
-        for columns in (("good",), ("good", "long"))
+        for columns in (("good", *free), ("good", "long", *free))
     )
-    assert alone.weighs(WORDS)
+    assert all(map(alone.weighs, ("good", *options.bonuses, *free)))
     assert both.weights == alone.weights | {"long": 0.0}
     assert both.value == alone.value
+
+
+@pytest.mark.parametrize("seed", [3, 5])
+def test_a_model_that_fails_hides_no_column_without_bounds(seed: int) -> None:
+    some = lists_with_short_texts(seed)[:60]
+    random = np.random.default_rng(seed)
+    for nbest in some:
+        for hypothesis in nbest.hypotheses:
+            hypothesis.scores["part"] = float(len(hypothesis.text.split()))
+            hypothesis.scores["lm"] = float(random.normal())
+    metric = metrics.choose_metric("wer", some)
+    options = TuningOptions(negative=("part",))
+    alone, both = (
+        tune_weights(metric, Dataset.of(some), columns, options)
+        for columns in (("part",), ("lm", "part"))
+    )
+    assert alone.weighs("part")
+    assert both.weights == alone.weights | {"lm": 0.0}
+    assert both.tuning.unproven is None
 
 
 @pytest.mark.parametrize("seed", [3, 5, 7])
