@@ -6,8 +6,8 @@ import gc
 import signal
 
 OBJECTS = 50_000
-"""New objects after which the collector looks for cycles: lists of words are many
-objects without cycles, and looking at them is a tenth of the time of `combine`.
+"""The collector looks for cycles after this many more objects were made than freed.
+Lists of words are many objects without cycles, and looking at them takes time.
 """
 
 

@@ -185,8 +185,8 @@ def _substitutions_together(
 ) -> npt.NDArray[np.int64]:
     """Return `substitutions` of pairs; all pairs take a row of their tables at once.
 
-    The tables hold costs, and the substitutions of the cheapest
-    alignment of the beginnings.
+    The tables hold costs, and the substitutions of the cheapest alignment of the
+    beginnings.
     """
     wanted = _letters(references, -1)
     heard = _letters(hypotheses, -2)

@@ -256,7 +256,8 @@ def _best_alone(
     best: Optimum, columns: Collection[str], again: Callable[[TuningObjective], Optimum]
 ) -> Optimum:
     """Return the best optimum with a single model that gains; if none gains, `best`
-    with a record of the model that came closest. Without a model, bonuses are tried.
+    with a record of the model that came closest. Without a model, the columns without
+    bounds are tried.
 
     Args: as in `without_useless`.
     """
