@@ -266,12 +266,11 @@ def _best_alone(
     first_pass = objective.columns[0]
     others = objective.columns[1:]
     models = [name for name in others if name not in free]
-    errors = errors_of_best(len(models or others))
+    names = [name for name in models or others if name in columns]
+    errors = errors_of_best(len(names))
     gaining = []
     tried = []
-    for name in paced(models or others, "columns alone: %d of %d searches"):
-        if name not in columns:
-            continue
+    for name in paced(names, "columns alone: %d of %d searches"):
         single = again(objective.over([first_pass, name]))
         first = single.objective.chosen(single.alone)
         if significantly_better(objective.metric, single.chosen, first, errors):
