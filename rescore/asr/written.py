@@ -93,11 +93,7 @@ def pieces_of(text: str, normaliser: Normaliser) -> list[WrittenPiece]:
     lengths = [len(piece.words) for piece in alone]
     for place, end in enumerate(_ends(lengths, apart, whole), 1):
         if end is not None:
-            words = tuple(whole[last:end])
-            if place - begin > 1 or alone[begin].words != words:
-                pieces.append(_merged(alone[begin:place], words))
-            else:
-                pieces.append(alone[begin])
+            pieces.append(_merged(alone[begin:place], tuple(whole[last:end])))
             begin = place
             last = end
     return pieces
@@ -110,11 +106,14 @@ def _merged(pieces: Sequence[WrittenPiece], words: tuple[str, ...]) -> WrittenPi
         pieces: The pieces.
         words: The words that they are compared as, together.
     """
-    text = pieces[0].text
+    first = pieces[0]
+    if len(pieces) == 1 and first.words == words:  # nearly always
+        return first
+    text = first.text
     for piece in pieces[1:]:
         text += piece.text if piece.glued else f" {piece.text}"
     written = tuple(piece.text for piece in pieces)
-    return WrittenPiece(text, written, words, pieces[0].glued)
+    return WrittenPiece(text, written, words, first.glued)
 
 
 def tokens_of(text: str, normaliser: Normaliser) -> list[ComparedWord]:

@@ -72,7 +72,12 @@ def table_size(reference: Sequence[str], hypothesis: Sequence[str]) -> int:
         hypothesis: The words of the hypothesis.
     """
     low, high = _diagonals(reference, hypothesis)
-    return (len(reference) + 1) * min(len(hypothesis) + 1, high - low + 1)
+    return (len(reference) + 1) * _columns(hypothesis, low, high)
+
+
+def _columns(hypothesis: Sequence[str], low: int, high: int) -> int:
+    """Return the columns of a row of the table between two diagonals."""
+    return min(len(hypothesis) + 1, high - low + 1)
 
 
 def _diagonals(reference: Sequence[str], hypothesis: Sequence[str]) -> tuple[int, int]:
@@ -117,8 +122,8 @@ def _last_steps(
     heard = np.array([-2, -2, *(numbers[word] for word in hypothesis)], dtype=np.int32)
     costs = np.full(len(heard), FAR, dtype=np.int32)
     costs[1 : high + 2] = 0
-    columns = min(len(heard) - 1, high - low + 1)
-    steps = np.full((len(reference) + 1, columns), DELETED, dtype=np.uint8)
+    shape = len(reference) + 1, _columns(hypothesis, low, high)
+    steps = np.full(shape, DELETED, dtype=np.uint8)
     steps[0] = INSERTED
     for row, word in enumerate(reference, 1):
         first = max(0, row + low) + 1
