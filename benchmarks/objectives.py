@@ -7,7 +7,7 @@ docs/results/networks.md, and measures it.
 
 The text is cut after so many tokens of the shipped tokenizer, and seen once; lists are
 every third one. A network that is there is measured anew, not trained anew. Without a
-ROW the table of those that are there is printed. Rare words are those that stand in the
+ROW the table of the measured rows is printed. Rare words are those that stand in the
 text, but ten times at most. The loss is that of tokens, except in the row `electra`,
 whose labels are original and replaced; its generator is the row `tta`.
 """
@@ -271,7 +271,7 @@ class Trained:
     loss: float
     """The loss per token of held-out text, in the network's own task."""
     orders: tuple[float, ...]
-    """The share of pairs of sentences whose order is told right, for each such task."""
+    """The accuracy of each task about the order of two sentences."""
     parameters: int
 
 
@@ -280,7 +280,7 @@ def of_training(folder: Path, reading: str) -> Trained | None:
 
     Args:
         folder: The folder of a model.
-        reading: The task whose loss is told, of a network that has several.
+        reading: The task whose loss is returned, if the network has several.
     """
     state = folder / "training.safetensors"
     if not state.exists():
