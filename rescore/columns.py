@@ -176,7 +176,7 @@ def new_word_origins() -> Sequence[str]:
     """Return the origins of hypotheses with words that no system wrote.
 
     Such hypotheses may win only where this gains something on dev lists
-    (`rescore.tuning.tune`).
+    (`rescore.tuning.tuner`).
     """
     return _of_features(FEATURES.changes).new_word_origins
 

@@ -35,7 +35,7 @@ from rescore.reports.comparison import Entry, text_values
 from rescore.reports.figures import baseline_of
 from rescore.reports.results import decision_title
 from rescore.scoring import OnProgress
-from rescore.tuning import Weights
+from rescore.tuning import Searches, Weights
 from rescore.tuning.lists import warn_of_few, warn_of_overlap
 from rescore.values import is_of_kind
 
@@ -272,6 +272,7 @@ class _Experiments:
         self._config = config
         self._progress = progress
         self._repeated = RepeatedTexts()
+        self._searches = Searches()
 
     def _experiments(self) -> list[_Experiment]:
         """Return what is compared, in the order of the rows: without a model (for
@@ -380,7 +381,8 @@ class _Experiments:
         models = [lm for one in readings for lm in one.models]
         config = changed(config, lm_norm=self._plan.norm, word_bonus=word_bonus)
         own = resolve(config, self._lists, self._dev, lambda: models)
-        return tune_row(replace(own, metrics=self._plan.metrics), self._dev)
+        own = replace(own, metrics=self._plan.metrics)
+        return tune_row(own, self._dev, self._searches)
 
     def _title(self, name: str) -> str:
         """Return the name of a row: with the decision, unless it is the best score."""

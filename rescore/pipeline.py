@@ -45,7 +45,14 @@ from rescore.plan import Load, Plan, resolve
 from rescore.reports.results import Results, evaluate
 from rescore.scoring import OnProgress, OnScores, add_columns, windows_of_lists
 from rescore.scoring.shards import Shards
-from rescore.tuning import TunedBy, Tuning, Weights, tune_weights, tuned_in_folds
+from rescore.tuning import (
+    Searches,
+    TunedBy,
+    Tuning,
+    Weights,
+    tune_weights,
+    tuned_in_folds,
+)
 from rescore.tuning.folds import HeldOut, InFolds, judged_by_folds
 from rescore.tuning.lists import (
     common_expansion_columns,
@@ -320,13 +327,14 @@ def tune(plan: Plan, lists: Dataset) -> Weights:
     return weights
 
 
-def tune_row(plan: Plan, lists: Dataset) -> Weights:
+def tune_row(plan: Plan, lists: Dataset, searches: Searches | None = None) -> Weights:
     """Return the weights as `tune` does, for one of several rows of a comparison: all
     rows are tuned on the same lists, so the comparison warns once of few lists.
 
     Args:
         plan: The plan of the row.
         lists: Scored lists that have the new hypotheses of the plan.
+        searches: The searches of the rows before; None for none.
 
     Raises:
         UserError: As in `tune`.
@@ -338,7 +346,9 @@ def tune_row(plan: Plan, lists: Dataset) -> Weights:
     asked_for = [name for name in column_names if name not in plan.tuned_by_default]
     warn_of_constant(lists, asked_for)
     record = Tuning.on(plan.tuning_set, lists)
-    weights = tune_weights(plan.metric, lists, plan.tuned_columns, plan.tuning, record)
+    weights = tune_weights(
+        plan.metric, lists, plan.tuned_columns, plan.tuning, record, searches
+    )
     bounded = set(lists.own_columns) - set(plan.tuning.negative)
     unweighed = []
     for name in plan.tuned_columns:

@@ -186,7 +186,7 @@ NAMES_OF_VOTES = {
         "rescore.reports.former",
         "rescore.reports.records",
         "rescore.reports.summary",
-        "rescore.tuning.tune",
+        "rescore.tuning.tuner",
         "rescore.tuning.weights",
     },
     "votes": {

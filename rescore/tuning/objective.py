@@ -8,6 +8,7 @@ of a score.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -265,6 +266,23 @@ class TuningObjective:
             envelopes={},
             known={},
         )
+
+    def digest(self) -> bytes | None:
+        """Return a hash of all numbers that a search reads; None with losses that are
+        not all computed.
+
+        A search does not read the names of columns, and not the units.
+        """
+        arrays = [self.statistics, self.features, self.present, self.free, self.times]
+        if self.losses is not None:
+            if not isinstance(self.losses, np.ndarray):
+                return None
+            arrays.append(self.losses)
+        digest = hashlib.blake2b()
+        for array in arrays:
+            digest.update(f"{array.dtype} {array.shape}".encode())
+            digest.update(array.tobytes())
+        return digest.digest()
 
     @property
     def sign(self) -> float:

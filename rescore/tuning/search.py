@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -78,6 +78,30 @@ class Optimum(NamedTuple):
     def value(self) -> float:
         """The metric of the chosen texts, in percent."""
         return self.objective.value(self.point)
+
+
+class Searches:
+    """The searches for one metric that are done: none is done twice.
+
+    A search over fewer columns repeats steps of the search before it, and rows of a
+    comparison repeat steps of each other.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        """The points of each optimum, without its objective."""
+
+    def optimum(
+        self, objective: TuningObjective, bagging: bool, equal: bool, tried: int
+    ) -> Optimum:
+        """Return the point with the best value; arguments as in `optimise`."""
+        key = (objective.digest(), objective.losses is None, bagging, equal, tried)
+        if key[0] is None:
+            return optimise(objective, bagging, equal, tried)
+        if key not in self._found:
+            _, *points = optimise(objective, bagging, equal, tried)
+            self._found[key] = tuple(points)
+        return Optimum(objective, *self._found[key])
 
 
 def optimise(
