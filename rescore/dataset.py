@@ -16,16 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.columns import FIRST_PASS, FROM_FILE, Column, Role
+from rescore.content import content_digest, content_key, hash_of_set
 from rescore.correlations import spearman, varies
 from rescore.nbest import (
     NO_HEADER,
     Header,
     NbestList,
     are_samples,
-    content_digest,
-    content_key,
     first_of_each_header,
-    hash_of_set,
 )
 
 LANGUAGE_MODELS = {"lm", "nnlm", "rnnlm", "ngram"}
@@ -157,7 +155,7 @@ class Dataset(Sequence[NbestList]):
 
     @cached_property
     def content_keys(self) -> list[str]:
-        """The key of each list (`rescore.nbest.content_key`), by which lists have an
+        """The key of each list (`rescore.content.content_key`), by which lists have an
         order that depends neither on ids nor on the file.
         """
         if self._whole is None:
@@ -167,14 +165,14 @@ class Dataset(Sequence[NbestList]):
 
     @property
     def content_hash(self) -> str:
-        """Which lists these are: `rescore.nbest.content_hash` without further
+        """Which lists these are: `rescore.content.content_hash` without further
         columns.
         """
         return hash_of_set(self._content_digests)
 
     @cached_property
     def _content_digests(self) -> list[str]:
-        """The digest of each list (`rescore.nbest.content_digest`)."""
+        """The digest of each list (`rescore.content.content_digest`)."""
         if self._whole is None:
             return list(map(content_digest, self._lists))
         whole, places = self._whole

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -536,14 +534,14 @@ def copies_differ(nbest: NbestList, columns: Collection[str]) -> bool:
 
 
 def _compared_texts(nbest: NbestList) -> list[str]:
-    """Return the text of each hypothesis by `_with_single_blanks`."""
+    """Return the text of each hypothesis by `with_single_blanks`."""
     texts = [hypothesis.text.strip() for hypothesis in nbest.hypotheses]
     if "  " not in "\n".join(texts):  # almost all lists
         return texts
-    return list(map(_with_single_blanks, texts))
+    return list(map(with_single_blanks, texts))
 
 
-def _with_single_blanks(text: str) -> str:
+def with_single_blanks(text: str) -> str:
     """Return a text with one blank between two words, and none around them."""
     text = text.strip()
     if "  " not in text:  # almost all texts
@@ -639,111 +637,3 @@ def expansion_columns(nbest: NbestList) -> list[str]:
         for name in nbest.columns(*Role)
         if comes_from_expansion(name, nbest.header.records.get(name))
     )
-
-
-CONTENT = "2"
-"""The version of `content_hash`, which stands before its digits."""
-
-
-def content_key(nbest: NbestList) -> str:
-    """Return a key that sorts lists by their content alone, not by their id or their
-    place in the file. Samples and folds are drawn in this order. New hypotheses do not
-    change it, nor do double blanks, which no metric counts.
-
-    The references and the source come first, so that the outputs of several systems for
-    the same utterances have one order.
-    """
-    own = [nbest.hypotheses[index] for index in own_indices(nbest)]
-    source = None if nbest.source is None else _with_single_blanks(nbest.source)
-    references = [_with_single_blanks(text) for text in nbest.references]
-    rows = []
-    for text, *scores in _rows(replace(nbest, hypotheses=own), ()):
-        rows.append([_with_single_blanks(text), *scores])
-    return _digest([references, source]) + _digest(sorted(rows))
-
-
-def content_hash(lists: Iterable[NbestList], columns: Collection[str] = ()) -> str:
-    """Return a version and eight hexadecimal digits that say which lists these are:
-    references, sources, texts and first-pass scores.
-
-    Ids and the order of the lists do not count. Columns that were added later do not
-    count either, so that a set is the same before and after scoring.
-
-    Args:
-        lists: The lists.
-        columns: Further columns that count.
-    """
-    return hash_of_set(content_digest(nbest, columns) for nbest in lists)
-
-
-def content_digest(nbest: NbestList, columns: Collection[str] = ()) -> str:
-    """Return the key of a list in `content_hash`.
-
-    Args:
-        nbest: The list.
-        columns: Further columns that count.
-    """
-    return _digest([nbest.references, nbest.source, _rows(nbest, columns)])
-
-
-def hash_of_set(keys: Iterable[str]) -> str:
-    """Return a version and eight hexadecimal digits that say which keys these are, in
-    any order.
-    """
-    return f"{CONTENT}-{_digest(sorted(keys))[:8]}"
-
-
-def _digest(value: Any) -> str:
-    """Return the hexadecimal digest of a value that JSON holds."""
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
-
-
-def _rows(nbest: NbestList, columns: Collection[str]) -> list[list[Any]]:
-    """Return the text and the scores of each hypothesis, copies once, in the order of
-    the first pass.
-
-    Scores have nine digits: the last digits of a computed score differ between
-    machines.
-    """
-    names = dict.fromkeys([FIRST_PASS, *nbest.header.systems, *columns])
-    nbest = without_copies(nbest, names)
-    scores: list[Sequence[float | None]] = []
-    for name in names:
-        if name == WORDS:
-            scores.append(nbest.column(WORDS))
-        else:
-            scores.append([one.scores.get(name) for one in nbest.hypotheses])
-    rows = []
-    for index in tie_order(nbest):
-        hypothesis = nbest.hypotheses[index]
-        shown = [_nine_digits(column[index]) for column in scores]
-        rows.append([hypothesis.text, *shown])
-    return rows
-
-
-def _nine_digits(score: float | None) -> str:
-    """Return a score with nine digits; an empty text for no score."""
-    return "" if score is None else f"{score + 0.0:.9g}"
-
-
-def content_hash_1(lists: Iterable[NbestList]) -> str:
-    """Return the first version of `content_hash`, which files of version 0.2 have: it
-    depends on ids and on the order of the lists.
-    """
-    digest = hashlib.sha256()
-    for nbest in lists:
-        hypotheses = [
-            (hypothesis.text, hypothesis.scores.get(FIRST_PASS))
-            for hypothesis in nbest.hypotheses
-        ]
-        digest.update(
-            json.dumps([nbest.id, nbest.references, nbest.source, hypotheses]).encode()
-        )
-    return digest.hexdigest()[:8]
-
-
-def is_hash_of(digest: str, lists: Sequence[NbestList]) -> bool:
-    """Return whether a digest, of any version of `content_hash`, is of these lists."""
-    if digest.startswith(f"{CONTENT}-"):
-        return digest == content_hash(lists)
-    return digest == content_hash_1(lists)

@@ -45,14 +45,10 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from rescore.columns import Column
+from rescore.content import content_hash, hash_of_set
 from rescore.dataset import Dataset
 from rescore.errors import UserError
-from rescore.nbest import (
-    NbestList,
-    content_hash,
-    first_of_each_header,
-    hash_of_set,
-)
+from rescore.nbest import NbestList, first_of_each_header
 from rescore.parts import BEST
 from rescore.version import VERSION
 

@@ -16,17 +16,10 @@ import rescore
 from rescore import border, formats
 from rescore.asr.systems import header_of
 from rescore.columns import Column, Role
+from rescore.content import content_digest, content_hash, content_key
 from rescore.dataset import FEWEST, Dataset, united
 from rescore.errors import UserError
-from rescore.nbest import (
-    NO_HEADER,
-    Header,
-    Hypothesis,
-    NbestList,
-    content_digest,
-    content_hash,
-    content_key,
-)
+from rescore.nbest import NO_HEADER, Header, Hypothesis, NbestList
 from rescore.signature import column_records
 from tests.conftest import ROOT, Run
 

@@ -40,6 +40,7 @@ LAYERS = [
     ["formats"],
     ["signature"],
     ["dataset"],
+    ["content"],
     ["nbest"],
     ["columns", "correlations"],
     ["readings"],

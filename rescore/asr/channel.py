@@ -20,6 +20,7 @@ from rapidfuzz.distance import Levenshtein
 
 from rescore import formats
 from rescore.columns import FIRST_PASS_ORIGIN
+from rescore.content import content_hash
 from rescore.errors import UserError, counted
 from rescore.files import parsed, read_json, write_text
 from rescore.formats.references import References
@@ -28,7 +29,7 @@ from rescore.lms.base import Kind, Report
 from rescore.lms.folders import card_head, check_is_free
 from rescore.lms.options import TextOptions, TrainingOptions
 from rescore.metrics.normalise import WRITTEN
-from rescore.nbest import NbestList, content_hash
+from rescore.nbest import NbestList
 from rescore.options import option, read_file
 
 NAME = "channel.json"

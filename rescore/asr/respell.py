@@ -28,6 +28,7 @@ from rescore.asr.features import CHANNEL, EDITS, RESPELLED
 from rescore.asr.systems import refuse_scored
 from rescore.columns import FIRST_PASS, Column, Role
 from rescore.config import RunConfig
+from rescore.content import is_hash_of
 from rescore.errors import UserError, counted, did_you_mean
 from rescore.expansion import Expansion
 from rescore.lms import parse, shipped_models
@@ -36,7 +37,7 @@ from rescore.lms.neighbours import recording_of
 from rescore.metrics.folds import split
 from rescore.metrics.listed import OR, WordList
 from rescore.metrics.normalise import WRITTEN
-from rescore.nbest import Hypothesis, NbestList, in_parts, is_hash_of, with_header
+from rescore.nbest import Hypothesis, NbestList, in_parts, with_header
 from rescore.options import Declared, option, read_file
 
 log = logging.getLogger(__name__)

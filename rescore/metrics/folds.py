@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from rescore.content import hash_of_set
 from rescore.dataset import Dataset
 from rescore.errors import UserError, counted, listed
 from rescore.formats.id_groups import groups_of_ids
 from rescore.metrics.base import Counts
-from rescore.nbest import NbestList, hash_of_set
+from rescore.nbest import NbestList
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +24,8 @@ hyphen or underscore.
 """
 SPEAKERS = "speaker"
 """The field of lists with the speaker; it decides before the ids."""
+RECORDING = "recording"
+"""The name of a list's recording among its fields."""
 UNNAMED = "-"
 """Name of the group of utterances without the field."""
 
@@ -35,10 +38,17 @@ def labels_of_field(lists: Iterable[NbestList], name: str) -> list[str]:
         lists: The lists.
         name: The name of the field.
     """
-    labels = [nbest.fields.get(name) for nbest in lists]
+    labels = [_fields(nbest).get(name) for nbest in lists]
     if not any(label is not None for label in labels):
         return []
     return [UNNAMED if label is None else label for label in labels]
+
+
+def _fields(nbest: NbestList) -> Mapping[str, str]:
+    """Return the fields of a list; its recording is one of them."""
+    if nbest.recording is None:
+        return nbest.fields
+    return {RECORDING: nbest.recording, **nbest.fields}
 
 
 def speakers(lists: Sequence[NbestList], by: str | None = None) -> list[str]:
@@ -96,7 +106,7 @@ def fields_of_lists(lists: Iterable[NbestList]) -> str:
     Args:
         lists: The lists.
     """
-    names = sorted({name for nbest in lists for name in nbest.fields})
+    names = sorted({name for nbest in lists for name in _fields(nbest)})
     return listed(names, room=100) or "none"
 
 

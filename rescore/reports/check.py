@@ -31,6 +31,8 @@ SHOWN = 0.005
 """The least difference of figures, in percentage points, that two decimals show."""
 ROUNDING = 1e-9
 """A difference may exceed the tolerance by this, as floats are not exact."""
+MOST_DIGITS = 6
+"""Decimals of a difference that is shown, at most."""
 LONGEST = 40
 """Letters of both values, up to which a row of the table shows them."""
 HARMLESS = "not a failure by itself"
@@ -266,6 +268,8 @@ def _output_figures(
     for place in matched.new:
         name = f"{matched.now[place]} ({old.metric})"
         yield _added(name, _value(new.systems[place].value))
+    name = f"references of {old.metric}"
+    yield from _references(name, old.references, new.references)
     different = differences(old.signed, new.signed)
     settings = _shown(old.conditions.settings)
     yield _same(
@@ -442,8 +446,21 @@ def _moved(
         verdict = "tolerated"
     else:
         verdict = "same"
-    moved = f"{difference:+z.2f}" if difference else ""
-    return Finding(name, figure(golden), figure(now), verdict, moved)
+    moved = f"{difference:+z.{_digits(difference, tolerance)}f}" if difference else ""
+    note = ""
+    if verdict == "worse" and tolerance:
+        note = f"the tolerance is {tolerance:g}"
+    return Finding(name, figure(golden), figure(now), verdict, moved, note)
+
+
+def _digits(difference: float, tolerance: float) -> int:
+    """Return the decimals that show on which side of the tolerance a difference is."""
+    is_within = abs(difference) <= tolerance + ROUNDING
+    for digits in range(2, MOST_DIGITS):
+        shown = round(abs(difference), digits)
+        if (shown <= tolerance + ROUNDING) == is_within:
+            return digits
+    return MOST_DIGITS
 
 
 def _settings(
@@ -460,6 +477,7 @@ def _settings(
         yield _same(name, getattr(golden, name), getattr(now, name))
     yield _hypotheses(golden, now)
     yield _same("ref_words", golden.ref_words, now.ref_words)
+    yield from _references("references", golden.references, now.references)
     for old, new in pairs:
         if old.metric != golden.metric:
             before = _shown(old.conditions.settings)
@@ -504,6 +522,14 @@ def _chosen(results: Record) -> tuple[object, ...]:
         figures.metric: figures.counts.get("reranked") for figures in results.metrics
     }
     return results.changed, counts
+
+
+def _references(name: str, golden: str | None, now: str | None) -> Iterator[Finding]:
+    """Yield the comparison of the references, if both results say which they had:
+    figures against other references cannot be compared.
+    """
+    if golden is not None and now is not None:
+        yield _same(name, golden, now)
 
 
 def _same(name: str, golden: object, now: object) -> Finding:

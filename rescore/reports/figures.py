@@ -37,6 +37,7 @@ from rescore.nbest import own_indices, tie_order
 from rescore.options import Declared, option
 from rescore.signature import Conditions, Signature, column_records, content
 from rescore.styles import UNDEFINED, figure
+from rescore.tuning import TunedBy
 from rescore.tuning.weights import Weights
 from rescore.version import VERSION
 
@@ -412,6 +413,9 @@ def signed(
         conditions: How the figure was measured.
     """
     decision = weights.decision
+    tuned = weights.tuning.signature
+    if weights.are_given and decision.is_best:  # else the scale was tuned
+        tuned = str(TunedBy.GIVEN)
     return Signature(
         metric=metric,
         settings=conditions.settings,
@@ -423,7 +427,7 @@ def signed(
         deciding=decision.for_signature,
         objective=conditions.objective,
         votes=weights.mixture.origin if weights.mixture else None,
-        tuned=weights.tuning.signature,
+        tuned=tuned,
         lists=conditions.lists,
         test=conditions.test,
         form=conditions.form,

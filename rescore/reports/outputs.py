@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rescore.content import hash_of_set, references_hash
 from rescore.dataset import Dataset
 from rescore.deciding import first_pass
 from rescore.errors import UserError, counted
@@ -20,7 +21,7 @@ from rescore.formats.pairs import paired_outputs, tell_numbered
 from rescore.metrics import Metric
 from rescore.metrics.significance import PairedTest
 from rescore.metrics.texts import warn_of_texts
-from rescore.nbest import hash_of_set, with_left_out
+from rescore.nbest import with_left_out
 from rescore.parts import TESTS
 from rescore.reports.details import details
 from rescore.reports.figures import (
@@ -133,6 +134,8 @@ class MeasuredOutputs:
     """
     groups: Groups | None = None
     """Figures of groups of utterances; None if nothing is grouped."""
+    references: str | None = None
+    """The number of references, and a hash of their texts; None in older reports."""
 
     @property
     def signed(self) -> Signature:
@@ -211,6 +214,7 @@ def compare_outputs(
         signature.conditions,
         used,
         groups,
+        references_hash(base_lists),
     )
 
 

@@ -245,6 +245,9 @@ class Record:
     ref_words: Annotated[
         int | None, described("Number of words in the (first) references.")
     ] = None
+    references: Annotated[
+        str | None, described("Number of references, and a hash of their texts.")
+    ] = None
     dev: Annotated[
         list[MetricResult],
         described("Figures of the dev lists, for tables with both sets."),

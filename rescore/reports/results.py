@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rescore.columns import units
+from rescore.content import references_hash
 from rescore.dataset import Dataset
 from rescore.deciding import Decided, decide
 from rescore.errors import UserError, counted
@@ -195,6 +196,7 @@ def evaluate(
         results.choice = _held_out(weights, results.main)
     if results.main:
         results.ref_words = _reference_words(results.main, lists)
+        results.references = references_hash(lists)
     return results
 
 

@@ -24,7 +24,7 @@ from rescore.tuning.phrases import (
     why_zero,
     why_zero_at_scale_0,
 )
-from rescore.tuning.record import ALL_LISTS, Tuning
+from rescore.tuning.record import ALL_LISTS, TunedBy, Tuning
 from rescore.tuning.weights import Weights
 
 REFERENCE_SIZES = ("ref_words", "ref_characters")
@@ -248,7 +248,9 @@ def _first_pass_line(results: Record) -> str:
 def _lambda_line(results: Record) -> str:
     """Return the line of the weights, and where they come from."""
     weights_from = str(results.tuning)
-    if results.tuning.of_folds:
+    if results.choice.are_given:
+        weights_from = str(TunedBy.GIVEN)
+    elif results.tuning.of_folds:
         weights_from = "tuned on all lists, for use on other lists"
     weights = named_weights(results.weights, results.choice.sorted_excluded)
     return f"lambda: {weights} ({weights_from})"

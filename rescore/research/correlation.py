@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rescore.columns import Column
+from rescore.content import content_key
 from rescore.correlations import pearson, spearman
 from rescore.dataset import Dataset
 from rescore.deciding import first_pass
@@ -27,7 +28,7 @@ from rescore.files import parsed, read_json
 from rescore.lms import LanguageModel, TokenScores
 from rescore.metrics import Metric
 from rescore.metrics.significance import SEED
-from rescore.nbest import Hypothesis, NbestList, content_key
+from rescore.nbest import Hypothesis, NbestList
 from rescore.reports import files
 from rescore.reports.comparison import Comparison
 from rescore.reports.figures import FIRST, Figures

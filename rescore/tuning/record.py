@@ -11,11 +11,11 @@ from enum import StrEnum
 from typing import Any
 
 from rescore.columns import Column
+from rescore.content import is_hash_of
 from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.errors import UserError
 from rescore.metrics import METRICS, Metric, MetricOptions
-from rescore.nbest import is_hash_of
 from rescore.options import as_json, options_from_json
 from rescore.tuning.components import ToolkitScore
 
@@ -186,7 +186,7 @@ class Tuning:
     lists: int = 0
     """Number of lists that the weights were tuned on."""
     digest: str = ""
-    """Content hash of these lists (`rescore.nbest.content_hash`)."""
+    """Content hash of these lists (`rescore.content.content_hash`)."""
     folds: int = 0
     """Number of parts of the lists; 0 if the lists were not cut into folds."""
     unit: str = ""

@@ -71,6 +71,16 @@ class Weights(Choice):
         return tuned
 
     @property
+    def are_given(self) -> bool:
+        """Whether a user gave all weights, also beside a tuning that had no other
+        weight to tune.
+        """
+        options = self.tuning.options
+        given = options.given if options else {}
+        all_given = bool(given) and set(self.weights) == {FIRST_PASS, *given}
+        return all_given and self.mixture is None
+
+    @property
     def value(self) -> float:
         """The metric on the lists that the weights were tuned on, in percent; NaN if
         they were not tuned.

@@ -193,3 +193,18 @@ def test_source_texts_make_bleu_the_metric_and_it_is_told(
     assert "BLEU" in run.stdout and "for WER give --metric wer" in run.stderr
     toolkit = rescore("eval", "n.best", "--ref", "ref")
     assert "BLEU" in toolkit.stdout and toolkit.stderr == ""
+
+
+def test_groups_of_recordings(rescore: Run) -> None:
+    """Lists name their recordings, which are no part of their ids."""
+    lines = []
+    for number, recording in enumerate(("mon", "mon", "tue")):
+        hypotheses = [{"text": "a b", "score": 0.0}]
+        record = {"id": f"u{number}", "recording": recording, "ref": "a c"}
+        lines.append(json.dumps({**record, "hyps": hypotheses}))
+    Path("lists.jsonl").write_text("\n".join(lines) + "\n")
+    done = rescore("eval", "lists.jsonl", "--by", "recording")
+    rows = [line.split()[:2] for line in done.stdout.splitlines()]
+    assert ["mon", "2"] in rows and ["tue", "1"] in rows, done.stdout
+    unknown = rescore("eval", "lists.jsonl", "--by", "call")
+    assert "(found: recording)" in unknown.stderr

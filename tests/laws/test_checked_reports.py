@@ -32,9 +32,15 @@ OTHERS = {
 
 
 def write_sets() -> None:
-    """Write lists and texts: with one error, with two errors, and of one utterance."""
-    texts = {"one": ("a b c", "d x f"), "two": ("a b y", "d x f"), "short": ("a b c",)}
-    expected = ("a b c", "d e f")
+    """Write lists and texts: with one error, with two errors, of one utterance, and
+    with two errors against other references of as many words.
+    """
+    texts = {
+        "one": ("a b c", "d x f"),
+        "two": ("a b y", "d x f"),
+        "short": ("a b c",),
+        "other": ("a b y", "d x f"),
+    }
     for name, best in texts.items():
         lists = []
         lines = []
@@ -44,6 +50,7 @@ def write_sets() -> None:
                 Hypothesis(text, {"s2s": 0.0}),
                 Hypothesis("z z z", {"s2s": -1.0}),
             ]
+            expected = ("a b q", "d q f") if name == "other" else ("a b c", "d e f")
             reference = expected[number]
             lists.append(NbestList(f"u{number}", hypotheses, (reference,)))
             lines.append(f"u{number} {text}\n")
@@ -69,7 +76,7 @@ def test_all_commands_with_reports_are_here() -> None:
 @pytest.mark.parametrize("road", ROADS)
 def test_reports(road: str, rescore: Run) -> None:
     write_sets()
-    for name in ("one", "two", "short"):
+    for name in ("one", "two", "short", "other"):
         paths = {
             "lists": f"{name}.jsonl",
             "texts": f"{name}.txt",
@@ -90,6 +97,40 @@ def test_reports(road: str, rescore: Run) -> None:
     assert rescore(*check, "short.json", "--tolerance", "99").returncode == 1
     better = rescore("check", "one.json", "--golden", "two.json")
     assert better.returncode == 0 and "better than golden" in better.stdout
+    other = rescore("check", "other.json", "--golden", "two.json")
+    assert other.returncode == 1 and "FAILED: references" in other.stdout, other.stdout
+    older = json.loads(Path("two.json").read_text())
+    for record in older if isinstance(older, list) else [older]:
+        del record["references"]
+    Path("older.json").write_text(json.dumps(older))
+    assert rescore("check", "other.json", "--golden", "older.json").returncode == 0
+
+
+def test_a_second_reference(rescore: Run) -> None:
+    """The figure may only fall, but it is another figure."""
+    write_sets()
+    line = "eval two.txt --ref two.ref --report"
+    assert rescore(*line.split(), "first.json").returncode == 0
+    both = rescore(*line.split(), "both.json", "--ref", "other.ref")
+    assert both.returncode == 0
+    done = rescore("check", "both.json", "--golden", "first.json")
+    assert done.returncode == 1 and "FAILED: references" in done.stdout, done.stdout
+
+
+def test_a_loss_beyond_the_tolerance_is_shown_with_enough_digits(rescore: Run) -> None:
+    write_sets()
+    for name, places in (("one", 1), ("two", 2)):
+        done = rescore("eval", f"{name}.txt", "--ref", "one.ref", "--report", "e.json")
+        assert done.returncode == 0
+        report = json.loads(Path("e.json").read_text())
+        report["systems"][0]["name"] = "output"
+        report["systems"][0]["value"] = 10 + 0.0512 * places
+        Path(f"{name}.json").write_text(json.dumps(report))
+    table = rescore(
+        "check", "two.json", "--golden", "one.json", "--tolerance", "0.05"
+    ).stdout
+    assert "+0.051 " in table, table
+    assert "the tolerance is 0.05" in table
 
 
 def test_reports_of_different_commands(rescore: Run) -> None:

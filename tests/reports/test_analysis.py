@@ -14,13 +14,14 @@ import pytest
 
 from rescore.asr.systems import combined, header_of
 from rescore.columns import Column
+from rescore.content import content_hash
 from rescore.dataset import Dataset
 from rescore.deciding import decide
 from rescore.decision import Choice, Decision
 from rescore.metrics import list_statistics, oracle, total, value
 from rescore.metrics.mt import Bleu
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Header, Hypothesis, NbestList, content_hash, ranking
+from rescore.nbest import Header, Hypothesis, NbestList, ranking
 from rescore.reports.analysis import (
     Changes,
     Confusion,

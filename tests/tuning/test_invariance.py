@@ -17,12 +17,13 @@ from rescore import formats
 from rescore.asr.confidence import calibrate, networks
 from rescore.asr.features import EDITS, RESPELLED
 from rescore.asr.systems import combined
+from rescore.content import content_key
 from rescore.dataset import Dataset
 from rescore.decision import Choice, Decision
 from rescore.decision.risk import compared
 from rescore.decision.rules import posteriors
 from rescore.metrics.wer import ErrorRate
-from rescore.nbest import Hypothesis, NbestList, content_key, without_copies
+from rescore.nbest import Hypothesis, NbestList, without_copies
 from rescore.tuning import TuningOptions, Weights, tune_weights
 from rescore.tuning.objective import TuningObjective
 from rescore.tuning.pattern import deciding_by

@@ -1,0 +1,53 @@
+"""A bonus that the user gives beside dev lists is not called tuned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Run
+
+
+def write(name: str) -> None:
+    """Write lists in which the second hypothesis is right."""
+    lines = []
+    for number in range(12):
+        hypotheses = [
+            {"text": "a b", "score": -1.0},
+            {"text": "a b c", "score": -1.5 - 0.1 * number},
+        ]
+        lines.append(
+            json.dumps({"id": f"u{number}", "ref": "a b c", "hyps": hypotheses})
+        )
+    Path(name).write_text("\n".join(lines) + "\n")
+
+
+@pytest.mark.parametrize("tuning", [("--dev", "dev.jsonl"), ("--folds", "3"), ()])
+def test_weights_that_are_all_given_are_called_given(
+    tuning: tuple[str, ...], rescore: Run
+) -> None:
+    write("test.jsonl")
+    write("dev.jsonl")
+    done = rescore("test.jsonl", *tuning, "--word-bonus", "2")
+    assert "lambda: +2 a word (given)\n" in done.stdout, done.stdout
+    assert "|tuned:given|" in done.stdout
+
+
+def test_a_tuned_bonus_is_called_tuned(rescore: Run) -> None:
+    write("test.jsonl")
+    write("dev.jsonl")
+    done = rescore("test.jsonl", "--dev", "dev.jsonl", "--word-bonus", "tune")
+    assert "(tuned on dev.jsonl)" in done.stdout, done.stdout
+    assert "|tuned:12@" in done.stdout
+
+
+def test_a_tuned_scale_is_called_tuned(rescore: Run) -> None:
+    write("test.jsonl")
+    write("dev.jsonl")
+    done = rescore(
+        *("test.jsonl", "--dev", "dev.jsonl", "--word-bonus", "2", "--decide", "mbr")
+    )
+    assert "lambda: +2 a word (given)\n" in done.stdout, done.stdout
+    assert "|tuned:12@" in done.stdout
