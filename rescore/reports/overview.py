@@ -223,13 +223,18 @@ def _unused_columns(results: Sequence[Record]) -> Iterator[str]:
     tuned, of weight 0.
     """
     for run in results:
-        names = dict.fromkeys([*run.columns, *run.choice.tuned_columns])
-        unused = [name for name in names if run.weights.get(name) == 0]
+        unused = _unused(run)
         if unused:
             yield (
                 f"{_name(run)}: weight 0 of {', '.join(unused)}, no significant gain on"
                 " dev"
             )
+
+
+def _unused(run: Record) -> list[str]:
+    """Return the models, and the other columns that were tuned, of weight 0."""
+    names = dict.fromkeys([*run.columns, *run.choice.tuned_columns])
+    return [name for name in names if run.weights.get(name) == 0]
 
 
 def without_systems(results: Sequence[Record]) -> list[Record]:
@@ -538,8 +543,8 @@ def told_apart(results: Sequence[Record]) -> list[Record]:
     """Return the results with different names.
 
     Test lists that were measured with several settings are called after the settings
-    that differ, such as `demo (case:mixed)`; the second system `tta` on a set is called
-    `tta (2)`.
+    that differ, such as `demo (case:mixed)`. The second system `tta` on a set is called
+    after its columns of weight 0, `tta (ngram 0)`, else `tta (2)`.
 
     Args:
         results: The results.
@@ -547,9 +552,14 @@ def told_apart(results: Sequence[Record]) -> list[Record]:
     times: Counter[tuple[str | None, ...]] = Counter()
     renamed = []
     for run, dataset in zip(results, _datasets(results), strict=True):
-        key = (dataset, run.system, run.metric)
-        times[key] += 1
         system = run.system
+        key = (dataset, system, run.metric)
+        unused = _unused(run)
+        if times[key] and unused:
+            times[key] += 1
+            system = f"{system} ({', '.join(f'{name} 0' for name in unused)})"
+            key = (dataset, system, run.metric)
+        times[key] += 1
         if times[key] > 1:
             system = f"{system} ({times[key]})"
         renamed.append(replace(run, dataset=dataset, system=system))

@@ -167,6 +167,17 @@ def test_systems_of_one_name_are_told_apart(
         "lists, ngram",
         "lists, ngram (2)",
     ]
+    # A column of weight 0 tells systems apart.
+    other["choice"]["weights"]["tta"] = 0.0
+    other["columns"]["tta"] = dict(other["columns"]["ngram"], model="tta")
+    for name in ("other.json", "third.json"):
+        write_json(tmp_path / name, other)
+    done = rescore("report", "r.json", "other.json", "third.json", "--style", "csv")
+    assert [line.split('"')[1] for line in done.stdout.splitlines()[2:]] == [
+        "lists, ngram",
+        "lists, ngram (tta 0)",
+        "lists, ngram (tta 0) (2)",
+    ]
     # Each set has one system of the name.
     write_json(tmp_path / "other.json", other | {"dataset": "far"})
     assert (
