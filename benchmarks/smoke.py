@@ -75,6 +75,9 @@ RUNS = {
     "seq2seq.py": ["--sources 1 --layers 1 -o seq2seq.json"],
     "serve.py": ["lists.json --lm tta:tta --requests 100 --clients 5"],
     "server.py": ["lists.json --wait 0 --hypotheses 20 -o server.json"],
+    "sources.py": [
+        "source.txt target.txt --lm unified:seq2seq:unified -o sources.json"
+    ],
     "speech.py": ["--recordings 1 --hypotheses 2"],
     "sureness.py": ["made=systems.jsonl --draws 2 -o sureness.json"],
     "terms.py": [
