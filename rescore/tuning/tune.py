@@ -185,8 +185,10 @@ def _without_influence(
     A column has an influence otherwise, even with weight 0: copies of a hypothesis
     differ in it, a search starts elsewhere, and the scale is tuned with it. A bonus may
     have left because a model did its work, and then the model left: so after a column
-    all bonuses are asked again, and after a model all columns without bounds, too. The
-    columns of expansions stay in the search, as they come with the hypotheses.
+    all bonuses are asked again, and after a model all columns without bounds, too. A
+    bonus that suits several models is asked again beside one model, too: it may have
+    the larger part of the gain. The columns of expansions stay in the search, as they
+    come with the hypotheses.
 
     Args:
         metric: The metric that is tuned for.
