@@ -15,7 +15,7 @@ from rescore.lms import LanguageModel, is_pseudo
 LARGE_SET = 500
 """Lists from which on a bonus can be tuned beside a single weight without overfitting.
 """
-TOKENS_ADVICE = "add it with `rescore score --count-tokens`"
+TOKENS_ADVICE = "add it with `rescore score --lm MODEL --count-tokens`"
 
 
 def _bonus(

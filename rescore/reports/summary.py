@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from rescore.columns import FIRST_PASS, score_columns
+from rescore.columns import FIRST_PASS, score_columns, units
 from rescore.errors import counted
 from rescore.metrics import Metric
 from rescore.parts import METRICS
@@ -219,6 +219,7 @@ def _weights(results: Record) -> Iterator[str]:
         # First pass alone: only the scale of a decision was tuned on dev, so the
         # figures on dev show its effect.
         yield from _on_dev(results)
+        yield from reasons_of_zero(results)
         return
     yield _lambda_line(results)
     yield from effective_weights(tuning.toolkit, results.weights)
@@ -321,9 +322,17 @@ def why_all_zero(
     tuned_weights = {weight for name, weight in weights.items() if name != FIRST_PASS}
     unproven = tuning.unproven
     was_kept = unproven is not None and unproven.held_out
-    if not was_kept and tuned_weights != {0.0}:
+    if not was_kept and tuned_weights - {0.0}:
         return
     columns = score_columns(weights)
+    instead = another_lm(counts, weights, tuning.columns)
+    if not tuned_weights:  # at most columns without bounds were tuned
+        options = tuning.options
+        asked = [*options.bonuses, *options.negative] if options else []
+        if not asked:
+            return
+        columns = list(map(_bonus, asked))
+        instead = ""
     if columns and choice.decision.scale == 0:
         yield why_zero_at_scale_0(columns)
     else:
@@ -333,7 +342,14 @@ def why_all_zero(
             tuning.first_pass,
             ALL_LISTS if tuning.of_folds else tuning.name,
             choice.decision.name,
-            another_lm(counts, weights, tuning.columns),
+            instead,
             columns,
             choice.mixture is not None,
+            bounded=bool(tuned_weights),
         )
+
+
+def _bonus(name: str) -> str:
+    """Return a column without bounds in a sentence, such as `the word bonus`."""
+    unit = units().get(name)
+    return f"the {unit} bonus" if unit else name

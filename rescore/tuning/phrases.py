@@ -220,6 +220,7 @@ def why_zero(
     instead: str = "another LM",
     columns: Sequence[str] = (),
     by_systems: bool = False,
+    bounded: bool = True,
 ) -> str:
     """Return one sentence that says why all weights are 0 and what to do.
 
@@ -234,6 +235,7 @@ def why_zero(
             of language models.
         columns: The columns whose weights were tuned; none for those of a model.
         by_systems: Whether several systems make the first pass.
+        bounded: Whether a weight may not be negative.
     """
     alone = "the first pass"
     if decision != BEST:
@@ -246,10 +248,8 @@ def why_zero(
     models = "models" if instead else "columns"
     try_other = f"try {instead}" if instead else MORE_LISTS
     if unproven is None:
-        return (
-            f"{no_help}: no weight above 0 is better than {alone} on {source};"
-            f" {try_other}"
-        )
+        weight = "weight above 0" if bounded else "weight"
+        return f"{no_help}: no {weight} is better than {alone} on {source}; {try_other}"
     before = first_pass if unproven.alone is None else unproven.alone
     tested = named_weights(unproven.weights)
     if len(unproven.weights) > MANY_COLUMNS:

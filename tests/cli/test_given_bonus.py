@@ -51,3 +51,16 @@ def test_a_tuned_scale_is_called_tuned(rescore: Run) -> None:
     )
     assert "lambda: +2 a word (given)\n" in done.stdout, done.stdout
     assert "|tuned:12@" in done.stdout
+
+
+@pytest.mark.parametrize("tuning", [("--dev", "test.jsonl"), ("--folds", "3")])
+def test_a_bonus_alone_that_does_not_help_has_a_reason(
+    tuning: tuple[str, ...], rescore: Run
+) -> None:
+    lines = []
+    for number in range(12):
+        hypotheses = [{"text": "a b", "score": -1.0}, {"text": "c", "score": -1.5}]
+        lines.append(json.dumps({"id": f"u{number}", "ref": "a b", "hyps": hypotheses}))
+    Path("test.jsonl").write_text("\n".join(lines) + "\n")
+    done = rescore("test.jsonl", *tuning, "--word-bonus", "tune")
+    assert "the weight is 0, the word bonus does not help: no weight is" in done.stdout
