@@ -399,7 +399,7 @@ def _options_of_tuning_tune(config: RunConfig) -> None:
         if value is True:
             flag = entry.about.flag(entry.name)
             raise OptionError(
-                f"{flag} tune needs --dev lists to tune on, or --folds; or give NUMBER"
+                f"{flag} tune needs --dev lists (or --folds) to tune on; or give NUMBER"
             )
 
 

@@ -64,20 +64,23 @@ def content_digest(nbest: NbestList, columns: Collection[str] = ()) -> str:
     return _digest([nbest.references, nbest.source, _rows(nbest, columns)])
 
 
-def references_hash(lists: Iterable[NbestList]) -> str:
-    """Return the number of references and a hash of their texts, as `510@2-0f3a9c11`.
+def references_hash(lists: Sequence[NbestList]) -> str | None:
+    """Return the number of references and a hash of their texts, as `510@2-0f3a9c11`;
+    None for references that depend on the output.
 
-    Ids, the order of the lists, and the order of several references of a list do not
-    count.
+    Ids, the order of the lists, the order of several references of a list, and double
+    blanks do not count.
 
     Args:
         lists: The lists.
     """
+    if any(nbest.header.are_references_chosen for nbest in lists):
+        return None
     number = 0
     keys = []
     for nbest in lists:
         number += len(nbest.references)
-        keys.append(_digest(sorted(nbest.references)))
+        keys.append(_digest(sorted(map(with_single_blanks, nbest.references))))
     return f"{number}@{hash_of_set(keys)}"
 
 

@@ -122,6 +122,10 @@ class Header:
     """Cuts a text into the words that the column `words` counts; a plan sets it to the
     normaliser of its metric.
     """
+    are_references_chosen: bool = field(default=False, compare=False)
+    """Whether the references had alternatives, of which those are left that are closest
+    to the output.
+    """
 
     @property
     def prefix(self) -> str:
@@ -182,6 +186,13 @@ class NbestList:
     """Further facts about the utterance, such as its speaker, accent or channel: what
     `--by` groups figures by.
     """
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """The fields; the name of the recording is one of them."""
+        if self.recording is None:
+            return self.fields
+        return {"recording": self.recording, **self.fields}
 
     def __post_init__(self) -> None:
         """

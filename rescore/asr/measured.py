@@ -18,7 +18,7 @@ from rescore.formats.ids import Side, paired, some
 from rescore.formats.source import ReadOptions
 from rescore.formats.times import spread
 from rescore.metrics.normalise import Normaliser
-from rescore.nbest import Hypothesis, NbestList
+from rescore.nbest import Header, Hypothesis, NbestList
 
 log = logging.getLogger(__name__)
 
@@ -150,12 +150,19 @@ def _whole(
             path,
             name,
         )
-    expected = closest_readings(reference.marked(), heard, words)
+    with_readings = reference.marked()
+    expected = closest_readings(with_readings, heard, words)
     marked = heard.marked()
-    if any(word.startswith("{") for word in marked.markup):
+    if _has_alternatives(marked):
         heard = closest_readings(marked, expected, words)
     best = Hypothesis(heard.text, {FIRST_PASS: 0.0})
-    return NbestList(name, [best], (expected.text,), recording=name)
+    header = Header(are_references_chosen=_has_alternatives(with_readings))
+    return NbestList(name, [best], (expected.text,), header=header, recording=name)
+
+
+def _has_alternatives(marked: Recording) -> bool:
+    """Return whether a recording with its marks has alternatives (`{ a / b }`)."""
+    return any(word.startswith("{") for word in marked.markup)
 
 
 def closest_readings(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +24,6 @@ hyphen or underscore.
 """
 SPEAKERS = "speaker"
 """The field of lists with the speaker; it decides before the ids."""
-RECORDING = "recording"
-"""The name of a list's recording among its fields."""
 UNNAMED = "-"
 """Name of the group of utterances without the field."""
 
@@ -38,17 +36,10 @@ def labels_of_field(lists: Iterable[NbestList], name: str) -> list[str]:
         lists: The lists.
         name: The name of the field.
     """
-    labels = [_fields(nbest).get(name) for nbest in lists]
+    labels = [nbest.facts.get(name) for nbest in lists]
     if not any(label is not None for label in labels):
         return []
     return [UNNAMED if label is None else label for label in labels]
-
-
-def _fields(nbest: NbestList) -> Mapping[str, str]:
-    """Return the fields of a list; its recording is one of them."""
-    if nbest.recording is None:
-        return nbest.fields
-    return {RECORDING: nbest.recording, **nbest.fields}
 
 
 def speakers(lists: Sequence[NbestList], by: str | None = None) -> list[str]:
@@ -106,7 +97,7 @@ def fields_of_lists(lists: Iterable[NbestList]) -> str:
     Args:
         lists: The lists.
     """
-    names = sorted({name for nbest in lists for name in _fields(nbest)})
+    names = sorted({name for nbest in lists for name in nbest.facts})
     return listed(names, room=100) or "none"
 
 
@@ -124,7 +115,7 @@ def warn_of_nameless(lists: Sequence[NbestList], by: str | None = None) -> None:
         by: As of `speakers`.
     """
     name = by or SPEAKERS
-    without = [nbest for nbest in lists if name not in nbest.fields]
+    without = [nbest for nbest in lists if name not in nbest.facts]
     if 1 < len(without) < len(lists):
         log.warning(
             "%d of %s have no field %s (first: %s) and count as one speaker, %s; name"

@@ -31,7 +31,7 @@ SHOWN = 0.005
 """The least difference of figures, in percentage points, that two decimals show."""
 ROUNDING = 1e-9
 """A difference may exceed the tolerance by this, as floats are not exact."""
-MOST_DIGITS = 6
+MOST_DIGITS = 9
 """Decimals of a difference that is shown, at most."""
 LONGEST = 40
 """Letters of both values, up to which a row of the table shows them."""

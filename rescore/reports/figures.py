@@ -414,7 +414,7 @@ def signed(
     """
     decision = weights.decision
     tuned = weights.tuning.signature
-    if weights.are_given and decision.is_best:  # else the scale was tuned
+    if weights.is_untuned:
         tuned = str(TunedBy.GIVEN)
     return Signature(
         metric=metric,

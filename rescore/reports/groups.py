@@ -154,6 +154,7 @@ def grouped(
     metrics: Sequence[Metric],
     lists: Dataset,
     outputs: Mapping[str, Sequence[str]],
+    lists_of: Mapping[str, Dataset] | None = None,
 ) -> Groups:
     """Return the figures of each group.
 
@@ -162,6 +163,8 @@ def grouped(
         metrics: The metrics.
         lists: Lists with references.
         outputs: One text for each list, by the name of the output.
+        lists_of: The lists of outputs that have references of their own; None if all
+            outputs have those of the lists.
 
     Raises:
         UserError: The lists have no such groups.
@@ -178,7 +181,8 @@ def grouped(
         for group in groups:
             group.values[metric.name] = {}
         for output, texts in outputs.items():
-            rows = text_statistics(reporting, lists, texts)
+            own = (lists_of or {}).get(output, lists)
+            rows = text_statistics(reporting, own, texts)
             for group in groups:
                 sums = rows[list_indices[group.name]].sum(axis=0)
                 group.values[metric.name][output] = _value(metric, sums)

@@ -190,10 +190,12 @@ def compare_outputs(
     measured: list[Output] = []
     first = None
     texts_of_output: dict[str, list[str]] = {}
+    lists_of_output: dict[str, Dataset] = {}
     for (name, lists), has_choices in zip(outputs, have_choices, strict=True):
         figures = Figures(metric, in_order(name, lists, base, base_lists), test)
         texts = first_pass(figures.lists).texts
         texts_of_output[name] = texts
+        lists_of_output[name] = figures.lists
         own = figures.of(texts)
         oracle = figures.oracle if has_choices else None
         row = figures.row(name, own, first)
@@ -205,7 +207,7 @@ def compare_outputs(
         warn_of_few_units(test, metric, base_lists)
     groups = None
     if by is not None:
-        groups = grouped(by, [metric], base_lists, texts_of_output)
+        groups = grouped(by, [metric], base_lists, texts_of_output, lists_of_output)
     return MeasuredOutputs(
         metric.name,
         str(signature),

@@ -543,22 +543,26 @@ def told_apart(results: Sequence[Record]) -> list[Record]:
     """Return the results with different names.
 
     Test lists that were measured with several settings are called after the settings
-    that differ, such as `demo (case:mixed)`. The second system `tta` on a set is called
-    after its columns of weight 0, `tta (ngram 0)`, else `tta (2)`.
+    that differ, such as `demo (case:mixed)`. Systems of one name on a set are called
+    after their columns of weight 0 if these differ, `tta` and `tta (ngram 0)`; else the
+    second system `tta` is called `tta (2)`.
 
     Args:
         results: The results.
     """
+    datasets = _datasets(results)
+    unused_of: dict[tuple[str | None, ...], set[tuple[str, ...]]] = {}
+    for run, dataset in zip(results, datasets, strict=True):
+        key = (dataset, run.system, run.metric)
+        unused_of.setdefault(key, set()).add(tuple(_unused(run)))
     times: Counter[tuple[str | None, ...]] = Counter()
     renamed = []
-    for run, dataset in zip(results, _datasets(results), strict=True):
+    for run, dataset in zip(results, datasets, strict=True):
         system = run.system
-        key = (dataset, system, run.metric)
         unused = _unused(run)
-        if times[key] and unused:
-            times[key] += 1
+        if unused and len(unused_of[dataset, run.system, run.metric]) > 1:
             system = f"{system} ({', '.join(f'{name} 0' for name in unused)})"
-            key = (dataset, system, run.metric)
+        key = (dataset, system, run.metric)
         times[key] += 1
         if times[key] > 1:
             system = f"{system} ({times[key]})"

@@ -164,7 +164,7 @@ def evaluate(
         hypotheses=sum(len(nbest.hypotheses) for nbest in lists),
         choice=weights,
         columns=column_records(lists, weights.weights),
-        on_tuning_lists=not has_folds and weights.tuning.is_on(lists),
+        on_tuning_lists=_are_tuned_on(weights, lists) and not has_folds,
         signature=str(sign(metric, lists, weights, test, objective, has_folds)),
         changed=_changed(first_pass, decided.texts),
     )
@@ -198,6 +198,11 @@ def evaluate(
         results.ref_words = _reference_words(results.main, lists)
         results.references = references_hash(lists)
     return results
+
+
+def _are_tuned_on(weights: Weights, lists: Dataset) -> bool:
+    """Return whether weights were tuned on these very lists."""
+    return weights.tuning.is_on(lists) and not weights.is_untuned
 
 
 def _held_out(weights: Weights, measured: MetricResult) -> Weights:

@@ -260,7 +260,7 @@ def _lambda_line(results: Record) -> str:
 def _tuning_lines(results: Record, tuning: Tuning) -> Iterator[str]:
     """Yield the weights of folds, else the figures on dev; and why weights are 0."""
     reasons = list(reasons_of_zero(results))
-    if tuning.of_folds:
+    if tuning.of_folds and not results.choice.are_given:
         of_folds = []
         for fold in tuning.of_folds:
             of_folds.append(named_weights(fold.weights, fold.sorted_excluded))

@@ -72,13 +72,24 @@ class Weights(Choice):
 
     @property
     def are_given(self) -> bool:
-        """Whether a user gave all weights, also beside a tuning that had no other
-        weight to tune.
+        """Whether a user gave all weights, beside a tuning that had no other weight to
+        tune.
         """
         options = self.tuning.options
-        given = options.given if options else {}
-        all_given = bool(given) and set(self.weights) == {FIRST_PASS, *given}
-        return all_given and self.mixture is None
+        if options is None or not options.given or self.mixture is not None:
+            return False
+        if options.bonuses or options.negative:
+            return False
+        return set(self.weights) <= {FIRST_PASS, *options.given}
+
+    @property
+    def is_untuned(self) -> bool:
+        """Whether neither weights nor the scale of the decision were tuned, though
+        there were lists to tune on.
+        """
+        options = self.tuning.options
+        is_open = options is not None and options.decision.lacks_scale
+        return self.are_given and not is_open
 
     @property
     def value(self) -> float:

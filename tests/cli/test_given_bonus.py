@@ -64,3 +64,24 @@ def test_a_bonus_alone_that_does_not_help_has_a_reason(
     Path("test.jsonl").write_text("\n".join(lines) + "\n")
     done = rescore("test.jsonl", *tuning, "--word-bonus", "tune")
     assert "the weight is 0, the word bonus does not help: no weight is" in done.stdout
+
+
+def test_a_bonus_that_was_tuned_to_0_beside_a_given_one(rescore: Run) -> None:
+    """The weights are those of a search, though only the given one is left."""
+    write("test.jsonl")
+    Path("words.txt").write_text("c\n")
+    done = rescore(
+        *("test.jsonl", "--folds", "3", "--words", "words.txt", "--boost", "0.01"),
+        *("--word-bonus", "tune"),
+    )
+    assert "(tuned on all lists" in done.stdout, done.stdout
+    assert "|tuned:3folds" in done.stdout
+
+
+def test_a_given_scale_beside_a_given_bonus(rescore: Run) -> None:
+    write("test.jsonl")
+    done = rescore(
+        *("test.jsonl", "--dev", "test.jsonl", "--word-bonus", "2"),
+        *("--decide", "mbr", "--scale", "0.5"),
+    )
+    assert "|tuned:given|" in done.stdout, done.stdout

@@ -178,6 +178,16 @@ def test_systems_of_one_name_are_told_apart(
         "lists, ngram (tta 0)",
         "lists, ngram (tta 0) (2)",
     ]
+    done = rescore("report", "other.json", "r.json", "--style", "csv")
+    assert [line.split('"')[1] for line in done.stdout.splitlines()[2:]] == [
+        "lists, ngram (tta 0)",
+        "lists, ngram",
+    ]
+    done = rescore("report", "other.json", "third.json", "--style", "csv")
+    assert [line.split('"')[1] for line in done.stdout.splitlines()[2:]] == [
+        "lists, ngram",
+        "lists, ngram (2)",
+    ]
     # Each set has one system of the name.
     write_json(tmp_path / "other.json", other | {"dataset": "far"})
     assert (

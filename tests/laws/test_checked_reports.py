@@ -154,3 +154,35 @@ def test_a_damaged_report(rescore: Run) -> None:
         assert_one_line_error(
             rescore("check", "d.json", "--golden", "e.json"), "d.json", key
         )
+
+
+def test_references_that_differ_in_blanks_alone_are_the_same(rescore: Run) -> None:
+    for name, reference in (("one", "a b c"), ("two", "a  b c ")):
+        lists = [NbestList("u", [Hypothesis("a b", {"s2s": 0.0})], (reference,))]
+        formats.write(lists, f"{name}.jsonl")
+        line = f"eval {name}.jsonl --report {name}.json"
+        assert rescore(*line.split()).returncode == 0
+    done = rescore("check", "two.json", "--golden", "one.json")
+    assert done.returncode == 0, done.stdout
+
+
+def test_alternatives_that_are_chosen_are_no_other_references(rescore: Run) -> None:
+    """Each output has the alternatives of the reference that are closest to it."""
+    Path("ref.stm").write_text("rec 1 a 0 1 the { colour / color } red\n")
+    Path("plain.stm").write_text("rec 1 a 0 1 the colour red\n")
+    for name in ("colour", "color"):
+        Path(name).mkdir()
+        Path(name, "rec.txt").write_text(f"the {name} red\n")
+        for reference in ("ref", "plain"):
+            line = f"eval {name} --whole --ref {reference}.stm --report"
+            done = rescore(*line.split(), f"{name}.{reference}.json")
+            assert done.returncode == 0, done.stderr
+    done = rescore("check", "color.ref.json", "--golden", "colour.ref.json")
+    assert done.returncode == 0, done.stdout
+    report = json.loads(Path("color.ref.json").read_text())
+    assert report["references"] is None
+    plain = json.loads(Path("color.plain.json").read_text())
+    assert plain["references"].startswith("1@")
+    line = "eval colour color --whole --ref ref.stm --by recording"
+    rows = [row.split() for row in rescore(*line.split()).stdout.splitlines()]
+    assert ["rec", "1", "3", "0.00", "0.00"] in rows
