@@ -32,6 +32,8 @@ from safetensors import safe_open
 from rescore import formats
 from rescore.lms.tokenizer import BOS, EOS, UNK, Tokenizer
 from rescore.lms.training.corpus import Corpus, encode_corpus
+from rescore.lms.training.loop import STATE
+from rescore.lms.training.train import state_folder
 from rescore.reports.markup import markdown
 
 ROOT = Path(__file__).parents[1]
@@ -282,7 +284,7 @@ def of_training(folder: Path, reading: str) -> Trained | None:
         folder: The folder of a model.
         reading: The task whose loss is returned, if the network has several.
     """
-    state = folder / "training.safetensors"
+    state = state_folder(folder) / STATE
     if not state.exists():
         return None
     with safe_open(state, "np") as file:

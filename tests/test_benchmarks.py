@@ -5,11 +5,14 @@ the driver, with the quickest script, and the clock.
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from rescore.lms.lexicon import Lexicon
 from rescore.nbest import Hypothesis, NbestList
@@ -122,3 +125,23 @@ def test_repeated_pairs_of_words_count_within_a_text(
 ) -> None:
     conditional = load("conditional")  # type: ignore[operator]
     assert conditional.repeats(texts) == pytest.approx(expected)
+
+
+def test_loss_and_size_are_read_from_the_state_of_the_training(
+    load: object, tmp_path: Path
+) -> None:
+    """The state is in the folder `lm.state`, beside the model."""
+    objectives = load("objectives")  # type: ignore[operator]
+    state = tmp_path / "lm.state"
+    state.mkdir()
+    progress = {"losses": {"next": 5.5, "bi": 6.5}, "accuracies": {"order": 0.5}}
+    tensors = {
+        "model.a": np.zeros((2, 3)),
+        "model.b": np.zeros(4),
+        "adam.a": np.ones(9),
+    }
+    metadata = {"progress": json.dumps(progress)}
+    save_file(tensors, state / "training.safetensors", metadata)
+    expected = objectives.Trained(6.5, (0.5,), 10)
+    assert objectives.of_training(tmp_path / "lm", "bi") == expected
+    assert objectives.of_training(tmp_path / "dictionary", "") is None
