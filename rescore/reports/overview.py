@@ -224,10 +224,12 @@ def _unused_columns(results: Sequence[Record]) -> Iterator[str]:
     """
     for run in results:
         unused = _unused(run)
+        options = run.choice.tuning.options
+        is_tested = options is None or options.bagging
         if unused:
             yield (
-                f"{_name(run)}: weight 0 of {', '.join(unused)}, no significant gain on"
-                " dev"
+                f"{_name(run)}: weight 0 of {', '.join(unused)}, no"
+                f" {'significant ' if is_tested else ''}gain on dev"
             )
 
 
