@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -68,8 +69,8 @@ def references_hash(lists: Sequence[NbestList]) -> str | None:
     """Return the number of references and a hash of their texts, as `510@2-0f3a9c11`;
     None for references that depend on the output.
 
-    Ids, the order of the lists, the order of several references of a list, and double
-    blanks do not count.
+    Ids, the order of the lists, the order of several references of a list, white space
+    between words, and Unicode forms do not count.
 
     Args:
         lists: The lists.
@@ -80,7 +81,9 @@ def references_hash(lists: Sequence[NbestList]) -> str | None:
     keys = []
     for nbest in lists:
         number += len(nbest.references)
-        keys.append(_digest(sorted(map(with_single_blanks, nbest.references))))
+        words = [" ".join(text.split()) for text in nbest.references]
+        texts = [unicodedata.normalize("NFC", text) for text in words]
+        keys.append(_digest(sorted(texts)))
     return f"{number}@{hash_of_set(keys)}"
 
 

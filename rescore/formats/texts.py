@@ -158,7 +158,7 @@ def _texts_with_ids(
         if sources:
             texts = () if nbest.source is None else (nbest.source,)
         if texts:
-            yield TextOfUtterance(nbest.id, texts, place, nbest.facts)
+            yield TextOfUtterance(nbest.id, texts, place, nbest.fields)
 
 
 # --- lines that may be texts or lists ------------------------------------------------

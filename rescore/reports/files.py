@@ -195,10 +195,12 @@ def _with_undefined(values: dict[str, Any]) -> dict[str, Any]:
     """Return the values of a results file with NaN for figures that are not defined,
     which the file has as null. Other values are returned as they are.
     """
-    measured = values.get("metrics")
-    if not isinstance(measured, list):
-        return values
-    return {**values, "metrics": [_with_nan(row) for row in measured]}
+    defined = dict(values)
+    for key in ("metrics", "dev"):
+        measured = values.get(key)
+        if isinstance(measured, list):
+            defined[key] = [_with_nan(row) for row in measured]
+    return defined
 
 
 def _with_nan(row: Any) -> Any:

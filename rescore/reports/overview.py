@@ -270,7 +270,7 @@ def with_dev(results: Sequence[Record]) -> Iterator[Record]:
                     utterances=run.tuning.lists,
                     ref_words=None,
                     groups=None,
-                    on_tuning_lists=True,
+                    on_tuning_lists=not run.choice.is_untuned,
                 )
         yield run
 

@@ -7,7 +7,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from rescore.columns import FIRST_PASS, score_columns, units
+from rescore.columns import (
+    FIRST_PASS,
+    comes_from_expansion,
+    score_columns,
+    units,
+)
 from rescore.errors import counted
 from rescore.metrics import Metric
 from rescore.parts import METRICS
@@ -219,6 +224,8 @@ def _weights(results: Record) -> Iterator[str]:
         # First pass alone: only the scale of a decision was tuned on dev, so the
         # figures on dev show its effect.
         yield from _on_dev(results)
+        if any(len(fold.weights) > 1 for fold in tuning.of_folds):
+            yield _of_folds(results)
         yield from reasons_of_zero(results)
         return
     yield _lambda_line(results)
@@ -261,15 +268,21 @@ def _tuning_lines(results: Record, tuning: Tuning) -> Iterator[str]:
     """Yield the weights of folds, else the figures on dev; and why weights are 0."""
     reasons = list(reasons_of_zero(results))
     if tuning.of_folds and not results.choice.are_given:
-        of_folds = []
-        for fold in tuning.of_folds:
-            of_folds.append(named_weights(fold.weights, fold.sorted_excluded))
-        yield f"weights of each fold, tuned on the other folds: {'; '.join(of_folds)}"
+        yield _of_folds(results)
     elif not reasons:
         yield from _with_range(list(_on_dev(results)), results)
     elif not results.choice.decision.is_best:
         yield from _on_dev(results)
     yield from reasons
+
+
+def _of_folds(results: Record) -> str:
+    """Return the line of the weights that decided each fold."""
+    of_folds = []
+    for fold in results.tuning.of_folds:
+        named = named_weights(fold.weights, fold.sorted_excluded)
+        of_folds.append(named or f"the {results.baseline} alone")
+    return f"weights of each fold, tuned on the other folds: {'; '.join(of_folds)}"
 
 
 def _on_dev(results: Record) -> Iterator[str]:
@@ -319,19 +332,24 @@ def why_all_zero(
     if tuning.first_pass is None or tuning.value is None:
         return
     weights = choice.weights
-    tuned_weights = {weight for name, weight in weights.items() if name != FIRST_PASS}
+    options = tuning.options
+    given = options.given if options else {}
+    tuned_columns = [name for name in weights if name not in (FIRST_PASS, *given)]
+    all_weights = {weight for name, weight in weights.items() if name != FIRST_PASS}
     unproven = tuning.unproven
     was_kept = unproven is not None and unproven.held_out
-    if not was_kept and tuned_weights - {0.0}:
+    if tuned_columns and not was_kept and all_weights != {0.0}:
         return
     columns = score_columns(weights)
     instead = another_lm(counts, weights, tuning.columns)
-    if not tuned_weights:  # at most columns without bounds were tuned
-        options = tuning.options
+    if not tuned_columns:  # at most columns without bounds were tuned
         asked = [*options.bonuses, *options.negative] if options else []
-        if not asked:
+        columns = []
+        for name in asked:
+            if not comes_from_expansion(name, tuning.columns.get(name)):
+                columns.append(_bonus(name))
+        if not columns:
             return
-        columns = list(map(_bonus, asked))
         instead = ""
     if columns and choice.decision.scale == 0:
         yield why_zero_at_scale_0(columns)
@@ -345,7 +363,7 @@ def why_all_zero(
             instead,
             columns,
             choice.mixture is not None,
-            bounded=bool(tuned_weights),
+            bounded=bool(tuned_columns),
         )
 
 

@@ -208,16 +208,3 @@ def test_groups_of_recordings(rescore: Run) -> None:
     assert ["mon", "2"] in rows and ["tue", "1"] in rows, done.stdout
     unknown = rescore("eval", "lists.jsonl", "--by", "call")
     assert "(found: recording)" in unknown.stderr
-
-
-def test_groups_of_recordings_that_references_name(rescore: Run) -> None:
-    lines = []
-    for number, recording in enumerate(("mon", "mon", "tue")):
-        hypotheses = [{"text": "a b", "score": 0.0}]
-        record = {"id": f"u{number}", "recording": recording, "ref": "a c"}
-        lines.append(json.dumps({**record, "hyps": hypotheses}))
-    Path("lists.jsonl").write_text("\n".join(lines) + "\n")
-    Path("hyp.txt").write_text("u0 a b\nu1 a c\nu2 a\n")
-    done = rescore("eval", "hyp.txt", "--ref", "lists.jsonl", "--by", "recording")
-    rows = [line.split()[:2] for line in done.stdout.splitlines()]
-    assert ["mon", "2"] in rows and ["tue", "1"] in rows, done.stdout

@@ -85,3 +85,20 @@ def test_a_given_scale_beside_a_given_bonus(rescore: Run) -> None:
         *("--decide", "mbr", "--scale", "0.5"),
     )
     assert "|tuned:given|" in done.stdout, done.stdout
+
+
+def test_results_with_an_undefined_figure_on_dev_are_read(rescore: Run) -> None:
+    """No listed word stands in the references of dev, so B-WER is not defined there."""
+    write("test.jsonl")
+    write("dev.jsonl")
+    text = Path("dev.jsonl").read_text().replace("a b c", "a b d")
+    Path("dev.jsonl").write_text(text)
+    Path("words.txt").write_text("c\n")
+    done = rescore(
+        *("test.jsonl", "--dev", "dev.jsonl", "--words", "words.txt", "--boost", "1"),
+        *("--report", "r.json"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(Path("r.json").read_text())["dev"][1]["first_pass"] is None
+    assert rescore("check", "r.json", "--golden", "r.json").returncode == 0
+    assert rescore("report", "r.json", "--dev").returncode == 0

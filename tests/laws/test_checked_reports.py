@@ -157,7 +157,7 @@ def test_a_damaged_report(rescore: Run) -> None:
 
 
 def test_references_that_differ_in_blanks_alone_are_the_same(rescore: Run) -> None:
-    for name, reference in (("one", "a b c"), ("two", "a  b c ")):
+    for name, reference in (("one", "a b c"), ("two", "a  b\tc ")):
         lists = [NbestList("u", [Hypothesis("a b", {"s2s": 0.0})], (reference,))]
         formats.write(lists, f"{name}.jsonl")
         line = f"eval {name}.jsonl --report {name}.json"
