@@ -164,7 +164,7 @@ def grouped(
         lists: Lists with references.
         outputs: One text for each list, by the name of the output.
         lists_of: The lists of outputs that have references of their own; None if all
-            outputs have those of the lists.
+            outputs have the references of `lists`.
 
     Raises:
         UserError: The lists have no such groups.

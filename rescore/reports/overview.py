@@ -553,17 +553,17 @@ def told_apart(results: Sequence[Record]) -> list[Record]:
         results: The results.
     """
     datasets = _datasets(results)
-    unused_of: dict[tuple[str | None, ...], set[tuple[str, ...]]] = {}
-    for run, dataset in zip(results, datasets, strict=True):
+    zeros = [", ".join(f"{name} 0" for name in _unused(run)) for run in results]
+    zeros_of: dict[tuple[str | None, ...], set[str]] = {}
+    for run, dataset, zero in zip(results, datasets, zeros, strict=True):
         key = (dataset, run.system, run.metric)
-        unused_of.setdefault(key, set()).add(tuple(_unused(run)))
+        zeros_of.setdefault(key, set()).add(zero)
     times: Counter[tuple[str | None, ...]] = Counter()
     renamed = []
-    for run, dataset in zip(results, datasets, strict=True):
+    for run, dataset, zero in zip(results, datasets, zeros, strict=True):
         system = run.system
-        unused = _unused(run)
-        if unused and len(unused_of[dataset, run.system, run.metric]) > 1:
-            system = f"{system} ({', '.join(f'{name} 0' for name in unused)})"
+        if zero and len(zeros_of[dataset, system, run.metric]) > 1:
+            system = f"{system} ({zero})"
         key = (dataset, system, run.metric)
         times[key] += 1
         if times[key] > 1:

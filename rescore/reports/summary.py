@@ -332,25 +332,19 @@ def why_all_zero(
     if tuning.first_pass is None or tuning.value is None:
         return
     weights = choice.weights
-    options = tuning.options
-    given = options.given if options else {}
-    tuned_columns = [name for name in weights if name not in (FIRST_PASS, *given)]
+    is_tuned = not {FIRST_PASS, *choice.given}.issuperset(weights)
     all_weights = {weight for name, weight in weights.items() if name != FIRST_PASS}
     unproven = tuning.unproven
     was_kept = unproven is not None and unproven.held_out
-    if tuned_columns and not was_kept and all_weights != {0.0}:
+    if is_tuned and not was_kept and all_weights != {0.0}:
         return
     columns = score_columns(weights)
     instead = another_lm(counts, weights, tuning.columns)
-    if not tuned_columns:  # at most columns without bounds were tuned
-        asked = [*options.bonuses, *options.negative] if options else []
-        columns = []
-        for name in asked:
-            if not comes_from_expansion(name, tuning.columns.get(name)):
-                columns.append(_bonus(name))
-        if not columns:
-            return
+    if not is_tuned:
+        columns = _left_without_bounds(tuning)
         instead = ""
+    if not is_tuned and not columns:
+        return
     if columns and choice.decision.scale == 0:
         yield why_zero_at_scale_0(columns)
     else:
@@ -363,8 +357,21 @@ def why_all_zero(
             instead,
             columns,
             choice.mixture is not None,
-            bounded=bool(tuned_columns),
+            bounded=is_tuned,
         )
+
+
+def _left_without_bounds(tuning: Tuning) -> list[str]:
+    """Return the bonuses and the other columns without bounds that were tuned, in
+    words, where no column has a weight: weights of 0 without bounds are not kept.
+    """
+    options = tuning.options
+    asked = [*options.bonuses, *options.negative] if options else []
+    named = []
+    for name in asked:
+        if not comes_from_expansion(name, tuning.columns.get(name)):
+            named.append(_bonus(name))
+    return named
 
 
 def _bonus(name: str) -> str:

@@ -88,16 +88,17 @@ class Searches:
     """
 
     def __init__(self) -> None:
-        self._found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self._found: dict[tuple[bytes, bool, bool, int], tuple[Any, ...]] = {}
         """The points of each optimum, without its objective."""
 
     def optimum(
         self, objective: TuningObjective, bagging: bool, equal: bool, tried: int
     ) -> Optimum:
         """Return the point with the best value; arguments as in `optimise`."""
-        key = (objective.digest(), objective.losses is None, bagging, equal, tried)
-        if key[0] is None:
+        numbers = objective.digest()
+        if numbers is None:
             return optimise(objective, bagging, equal, tried)
+        key = (numbers, bagging, equal, tried)
         if key not in self._found:
             _, *points = optimise(objective, bagging, equal, tried)
             self._found[key] = tuple(points)

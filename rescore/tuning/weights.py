@@ -52,6 +52,12 @@ class Weights(Choice):
         return score_columns(self.weights)
 
     @property
+    def given(self) -> Mapping[str, float]:
+        """The bonuses that a user gave beside a tuning."""
+        options = self.tuning.options
+        return options.given if options else {}
+
+    @property
     def tuned_columns(self) -> list[str]:
         """The columns of `weights` whose weight was tuned and has to gain beside the
         others. They are scores of models, columns of the user, parts of the toolkit's
@@ -60,13 +66,11 @@ class Weights(Choice):
         """
         if not self.tuning.has_figures:
             return []
-        options = self.tuning.options
-        given = options.given if options else {}
         tuned = []
         for name in self.weights:
             record = self.tuning.columns.get(name)
             is_cost = comes_from_expansion(name, record)
-            if name != FIRST_PASS and name not in given and not is_cost:
+            if name != FIRST_PASS and name not in self.given and not is_cost:
                 tuned.append(name)
         return tuned
 
@@ -76,11 +80,11 @@ class Weights(Choice):
         tune.
         """
         options = self.tuning.options
-        if options is None or not options.given or self.mixture is not None:
+        if options is None or self.mixture is not None:
             return False
-        if options.bonuses or options.negative:
+        if not self.given or options.bonuses or options.negative:
             return False
-        return set(self.weights) <= {FIRST_PASS, *options.given}
+        return set(self.weights) <= {FIRST_PASS, *self.given}
 
     @property
     def is_untuned(self) -> bool:
