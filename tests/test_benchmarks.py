@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -20,9 +21,12 @@ from tests.conftest import ROOT
 
 BENCHMARKS = ROOT / "benchmarks"
 
+Load = Callable[[str], ModuleType]
+"""Imports a module of benchmarks/ by its name."""
+
 
 @pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch) -> object:
+def load(monkeypatch: pytest.MonkeyPatch) -> Load:
     """Imports a module of benchmarks/ for one test."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     for name in ("common", "conditional", "models", "objectives", "respelled", "smoke"):
@@ -31,8 +35,8 @@ def load(monkeypatch: pytest.MonkeyPatch) -> object:
 
 
 @pytest.fixture
-def smoke(load: object) -> ModuleType:
-    return load("smoke")  # type: ignore[operator]
+def smoke(load: Load) -> ModuleType:
+    return load("smoke")
 
 
 def test_each_script_is_run(smoke: ModuleType) -> None:
@@ -58,17 +62,17 @@ def test_a_failure_is_told_with_its_command(
 
 
 def test_an_absent_module_is_told_with_its_installation(
-    load: object, capsys: pytest.CaptureFixture[str]
+    load: Load, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    common = load("common")  # type: ignore[operator]
+    common = load("common")
     assert not common.is_missing("json", "", "")
     assert common.is_missing("no_such_module", "pip install it", "its rows")
     reason = "skipped: its rows; no_such_module is not installed: pip install it\n"
     assert capsys.readouterr().err == reason
 
 
-def test_a_timing_takes_enough_ticks_of_the_clock(load: object) -> None:
-    common = load("common")  # type: ignore[operator]
+def test_a_timing_takes_enough_ticks_of_the_clock(load: Load) -> None:
+    common = load("common")
     now = 0.0
 
     def work() -> None:
@@ -94,9 +98,9 @@ def test_a_timing_takes_enough_ticks_of_the_clock(load: object) -> None:
     ],
 )
 def test_respelled_words_are_counted_by_what_became_of_them(
-    load: object, chosen: str, edits: int, expected: dict[str, int]
+    load: Load, chosen: str, edits: int, expected: dict[str, int]
 ) -> None:
-    respelled = load("respelled")  # type: ignore[operator]
+    respelled = load("respelled")
     hypotheses = [
         Hypothesis("an owle hoots", {"s2s": -1.0, "edits": 0.0}),
         Hypothesis("an owl", {"s2s": -2.0, "edits": 0.0}),
@@ -121,17 +125,17 @@ def test_respelled_words_are_counted_by_what_became_of_them(
     ],
 )
 def test_repeated_pairs_of_words_count_within_a_text(
-    load: object, texts: list[str], expected: float
+    load: Load, texts: list[str], expected: float
 ) -> None:
-    conditional = load("conditional")  # type: ignore[operator]
+    conditional = load("conditional")
     assert conditional.repeats(texts) == pytest.approx(expected)
 
 
 def test_loss_and_size_are_read_from_the_state_of_the_training(
-    load: object, tmp_path: Path
+    load: Load, tmp_path: Path
 ) -> None:
     """The state is in the folder `lm.state`, beside the model."""
-    objectives = load("objectives")  # type: ignore[operator]
+    objectives = load("objectives")
     state = tmp_path / "lm.state"
     state.mkdir()
     progress = {"losses": {"next": 5.5, "bi": 6.5}, "accuracies": {"order": 0.5}}
