@@ -7,10 +7,10 @@ docs/results/translation.md and measures it.
 
 All networks have the size below, one vocabulary of both languages, and the same number
 of updates; lists are every third one. A network that is there is measured anew, not
-trained anew. Without a ROW the table of the measured rows is printed. FILE gets its
-figures as JSON. `repeats %` is the share of pairs of words that stand before in
-their text, of the texts with the highest score; `speed` is hypotheses per second of
-processor time.
+trained anew. Without ROW, the script prints a table of all rows that were measured.
+FILE gets the figures of this table as JSON, also with ROW. `repeats %` is the share of
+pairs of words that stand before in their text, of the texts with the highest score;
+`speed` is hypotheses per second of processor time.
 """
 
 from __future__ import annotations

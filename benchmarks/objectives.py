@@ -6,8 +6,8 @@ docs/results/networks.md, and measures it.
     python benchmarks/objectives.py --out objectives
 
 The text is cut after so many tokens of the shipped tokenizer, and seen once; lists are
-every third one. A network that is there is measured anew, not trained anew. Without a
-ROW the table of the measured rows is printed. Rare words are those that stand in the
+every third one. A network that is there is measured anew, not trained anew. Without
+ROW, the script prints a table of all rows that were measured. Rare words stand in the
 text, but ten times at most. The loss is that of tokens, except in the row `electra`,
 whose labels are original and replaced; its generator is the row `tta`.
 """

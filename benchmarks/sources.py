@@ -3,9 +3,9 @@ sentence.
 
     python benchmarks/sources.py SOURCE TARGET --lm KIND:DIR ... [-o FILE]
 
-SOURCE and TARGET have one sentence per line. Another source is that of the next line.
-The perplexity is per token; for `tta` and `bilm` it is a pseudo-perplexity. FILE gets
-the figures as JSON.
+SOURCE and TARGET have one sentence per line. The other source of a translation is the
+source in the next line. The perplexity is per token; for `tta` and `bilm` it is a
+pseudo-perplexity. FILE gets the figures as JSON.
 """
 
 from __future__ import annotations
